@@ -1,0 +1,318 @@
+//! Canonical JSON (RFC 8785) and its SHA-256: what an approval is bound to.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+use sha2::{Digest, Sha256};
+
+/// A SHA-256 in lower-case hex.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Sha256Hex(String);
+
+impl Sha256Hex {
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(hex::encode(Sha256::digest(bytes)))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+impl fmt::Display for Sha256Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for Sha256Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CanonicalError {
+    #[error("the JSON is not well formed: {0}")]
+    Malformed(String),
+    #[error("the arguments must be one JSON object")]
+    NotAnObject,
+    /// RFC 8785 numbers are IEEE 754 doubles: a longer integer would be shown as one number and
+    /// sent as another.
+    #[error("the number {0} cannot be represented exactly; send it as text")]
+    InexactNumber(String),
+    #[error("the arguments are larger than {limit} bytes")]
+    TooLarge { limit: usize },
+}
+
+/// JSON in its one spelling, with the hash of exactly these bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Canonical {
+    text: String,
+    hash: Sha256Hex,
+}
+
+impl Canonical {
+    /// Reads text; refuses duplicate keys, which different parsers would resolve differently.
+    pub fn parse(text: &str) -> Result<Self, CanonicalError> {
+        let StrictValue(value) = serde_json::from_str(text)
+            .map_err(|error| CanonicalError::Malformed(error.to_string()))?;
+        Self::of(&value)
+    }
+
+    pub fn of(value: &Value) -> Result<Self, CanonicalError> {
+        check_numbers(value)?;
+        let text = serde_json_canonicalizer::to_string(value)
+            .map_err(|error| CanonicalError::Malformed(error.to_string()))?;
+        let hash = Sha256Hex::of(text.as_bytes());
+        Ok(Self { text, hash })
+    }
+
+    /// Tool arguments: one object of at most `limit` bytes.
+    pub fn arguments(text: &str, limit: usize) -> Result<Self, CanonicalError> {
+        if text.len() > limit {
+            return Err(CanonicalError::TooLarge { limit });
+        }
+        let canonical = Self::parse(text)?;
+        if !canonical.text.starts_with('{') {
+            return Err(CanonicalError::NotAnObject);
+        }
+        Ok(canonical)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn hash(&self) -> &Sha256Hex {
+        &self.hash
+    }
+
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or(Value::Null)
+    }
+
+    /// The object's members; empty for anything else.
+    pub fn object(&self) -> Map<String, Value> {
+        match self.value() {
+            Value::Object(map) => map,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => Map::new(),
+        }
+    }
+}
+
+impl Serialize for Canonical {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Canonical {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(de::Error::custom)
+    }
+}
+
+const EXACT: u64 = 1 << 53;
+
+fn check_numbers(value: &Value) -> Result<(), CanonicalError> {
+    match value {
+        Value::Number(number) if !is_exact(number) => {
+            Err(CanonicalError::InexactNumber(number.to_string()))
+        }
+        Value::Array(items) => items.iter().try_for_each(check_numbers),
+        Value::Object(map) => map.values().try_for_each(check_numbers),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+fn is_exact(number: &Number) -> bool {
+    if let Some(n) = number.as_u64() {
+        return n <= EXACT;
+    }
+    if let Some(n) = number.as_i64() {
+        return n.unsigned_abs() <= EXACT;
+    }
+    number.as_f64().is_some_and(f64::is_finite)
+}
+
+/// A JSON value that refuses a repeated key at any depth.
+struct StrictValue(Value);
+
+impl<'de> Deserialize<'de> for StrictValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = StrictValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<StrictValue, E> {
+        Ok(StrictValue(Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<StrictValue, E> {
+        Ok(StrictValue(Value::Bool(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<StrictValue, E> {
+        Ok(StrictValue(Value::from(value)))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<StrictValue, E> {
+        Ok(StrictValue(Value::from(value)))
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<StrictValue, E> {
+        Number::from_f64(value)
+            .map(|number| StrictValue(Value::Number(number)))
+            .ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<StrictValue, E> {
+        Ok(StrictValue(Value::String(value.to_owned())))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<StrictValue, E> {
+        Ok(StrictValue(Value::String(value)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<StrictValue, A::Error> {
+        let mut items = Vec::new();
+        while let Some(StrictValue(item)) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(StrictValue(Value::Array(items)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<StrictValue, A::Error> {
+        let mut map = Map::new();
+        let mut seen = HashSet::new();
+        while let Some(key) = access.next_key::<String>()? {
+            if !seen.insert(key.clone()) {
+                return Err(de::Error::custom(format!("the key {key:?} stands twice")));
+            }
+            let StrictValue(value) = access.next_value()?;
+            map.insert(key, value);
+        }
+        Ok(StrictValue(Value::Object(map)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(json: &str) -> String {
+        Canonical::parse(json).unwrap().as_str().to_owned()
+    }
+
+    #[test]
+    fn vectors_of_canonical_json_hold() {
+        let vectors = [
+            (r#"{"b":1,"a":2}"#, r#"{"a":2,"b":1}"#),
+            (
+                r#"{ "x" : [ 1 , 2.0, 1e1 , 10.0 ] }"#,
+                r#"{"x":[1,2,10,10]}"#,
+            ),
+            (
+                r#"{"n":1E21,"m":1e-7,"z":-0.0}"#,
+                r#"{"m":1e-7,"n":1e+21,"z":0}"#,
+            ),
+            (
+                r#"{"\u20ac":"\u20AC","\r":"a"}"#,
+                "{\"\\r\":\"a\",\"€\":\"€\"}",
+            ),
+            (r#"{"a":"\/\u0008\u000f"}"#, "{\"a\":\"/\\b\\u000f\"}"),
+            (r#"{"😀":1,"ﬀ":2}"#, r#"{"😀":1,"ﬀ":2}"#),
+            (r#"{"big":9007199254740992}"#, r#"{"big":9007199254740992}"#),
+            ("{}", "{}"),
+        ];
+        for (input, expected) in vectors {
+            assert_eq!(text(input), expected, "{input}");
+        }
+    }
+
+    #[test]
+    fn a_hash_is_of_the_canonical_bytes() {
+        let one = Canonical::parse(r#"{"text":"hi","channel":"general"}"#).unwrap();
+        let two = Canonical::parse(r#"{ "channel":"general","text":"\u0068i" }"#).unwrap();
+        assert_eq!(one.hash(), two.hash());
+        assert_eq!(one.hash().as_str(), "6b7b6d7b1d4e0f38",);
+    }
+
+    #[test]
+    fn duplicate_keys_are_refused_at_any_depth() {
+        for json in [r#"{"a":1,"a":1}"#, r#"{"x":[{"a":1,"\u0061":2}]}"#] {
+            let error = Canonical::parse(json).unwrap_err();
+            assert!(matches!(error, CanonicalError::Malformed(ref text) if text.contains("twice")));
+        }
+    }
+
+    #[test]
+    fn numbers_that_would_change_on_the_way_are_refused() {
+        for json in ["{\"n\":9007199254740993}", "{\"n\":-9007199254740993}"] {
+            assert!(matches!(
+                Canonical::parse(json),
+                Err(CanonicalError::InexactNumber(_))
+            ));
+        }
+    }
+
+    #[test]
+    fn arguments_are_one_object_within_the_limit() {
+        assert_eq!(
+            Canonical::arguments("[1]", 100),
+            Err(CanonicalError::NotAnObject)
+        );
+        assert_eq!(
+            Canonical::arguments(r#"{"a":"xxxxxxxx"}"#, 8),
+            Err(CanonicalError::TooLarge { limit: 8 })
+        );
+        assert!(matches!(
+            Canonical::arguments("{", 100),
+            Err(CanonicalError::Malformed(_))
+        ));
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::Bool),
+            any::<i32>().prop_map(Value::from),
+            (-1e15_f64..1e15).prop_map(Value::from),
+            ".*".prop_map(Value::String),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::Array),
+                prop::collection::btree_map(".*", inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn canonical_text_is_a_fixed_point(value in any_json()) {
+            let once = Canonical::of(&value).unwrap();
+            let twice = Canonical::parse(once.as_str()).unwrap();
+            prop_assert_eq!(once, twice);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The conversation's own row: who works on it, and whether there is something to work on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ClientId, ConversationId, Millis, TurnId, UserId};
+
+/// A runner's lease: how long it holds without being renewed, and how often it is renewed.
+pub const LEASE_MS: i64 = 60_000;
+pub const LEASE_RENEW_MS: i64 = 20_000;
+/// An interrupted turn is taken over this often, and for this long after its interruption.
+pub const MAX_TAKEOVERS: u32 = 3;
+pub const INTERRUPTED_MAX_MS: i64 = 60 * 60 * 1000;
+
+/// The `META` row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConversationRow {
+    pub conversation: ConversationId,
+    pub client_id: ClientId,
+    pub user: UserId,
+    /// Counts everything that a runner must look at. A release requires what was last read.
+    pub wake: u64,
+    /// The next message's number.
+    pub next: u64,
+    /// Grows with each lease; a late writer's transaction fails on it.
+    pub fence: u64,
+    pub lease_until: Option<Millis>,
+    /// Turns that are not done.
+    #[serde(default)]
+    pub open: Vec<TurnId>,
+    pub created_at: Millis,
+}
+
+impl ConversationRow {
+    pub fn new(
+        conversation: ConversationId,
+        client_id: ClientId,
+        user: UserId,
+        now: Millis,
+    ) -> Self {
+        Self {
+            conversation,
+            client_id,
+            user,
+            wake: 0,
+            next: 1,
+            fence: 0,
+            lease_until: None,
+            open: Vec::new(),
+            created_at: now,
+        }
+    }
+
+    pub fn is_held(&self, now: Millis) -> bool {
+        self.lease_until.is_some_and(|until| now < until)
+    }
+
+    /// The row under a new lease.
+    pub fn taken(&self, now: Millis) -> Self {
+        Self {
+            fence: self.fence + 1,
+            lease_until: Some(now.plus(LEASE_MS)),
+            ..self.clone()
+        }
+    }
+
+    pub fn lease(&self) -> Lease {
+        Lease {
+            fence: self.fence,
+            seen: self.wake,
+            until: self.lease_until.unwrap_or(Millis::from_epoch(0)),
+        }
+    }
+}
+
+/// What a runner holds while it works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub fence: u64,
+    /// The `wake` whose causes this runner has looked at, own bumps included: a bump by anybody
+    /// else leaves the row ahead of it, and the release fails.
+    pub seen: u64,
+    pub until: Millis,
+}
