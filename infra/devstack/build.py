@@ -1,0 +1,132 @@
+"""Builds what a stack runs: the Rust binaries, the functions' zips, the web console."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+from .common import CACHE, ROOT, Refused, digest, phase, remember, remembered
+from .tools import prepared_by_one
+
+# The template's parameter for a function's zip, and the binary inside it.
+FUNCTIONS = {
+    "ChatCode": "chat",
+    "ApprovalsCode": "approvals",
+    "ApprovalsWorkerCode": "approvals-worker",
+    "RefreshCode": "refresh",
+}
+PACKAGES = ("toshi-chat", "toshi-approvals", "toshi-refresh")
+WEB = ROOT / "web"
+WEB_IGNORED = {"node_modules", "dist", "e2e", "test-results", "playwright-report"}
+
+
+def target_folder() -> Path:
+    """Where cargo puts its output, whatever sets it."""
+    found = subprocess.run(
+        ["cargo", "metadata", "--no-deps", "--format-version", "1"],
+        cwd=ROOT, capture_output=True, text=True,
+    )
+    if found.returncode:
+        raise Refused(f"cargo cannot read the workspace: {found.stderr.strip()}")
+    return Path(json.loads(found.stdout)["target_directory"])
+
+
+def binaries() -> Path:
+    """Build everything in the development profile; the folder with the binaries."""
+    with phase("Rust build"), prepared_by_one():
+        # The whole workspace, as the tests do: another selection would mean other features and
+        # a second copy of the dependencies.
+        if subprocess.run(["cargo", "build", "--workspace", "--bins"], cwd=ROOT).returncode:
+            raise Refused("the Rust build failed: see cargo's message above")
+    return target_folder() / "debug"
+
+
+def release_binaries(target: str) -> Path:
+    """Build the functions alone, as they are shipped; the folder with the binaries."""
+    command = ["cargo", "build", "--release", "--bins", "--target", target]
+    for package in PACKAGES:
+        command += ["-p", package]
+    with phase(f"release build for {target}"), prepared_by_one():
+        if subprocess.run(command, cwd=ROOT).returncode:
+            raise Refused("the release build failed: see cargo's message above")
+    return target_folder() / target / "release"
+
+
+def zips(folder: Path) -> dict[str, Path]:
+    """One zip per function, by template parameter; a zip is made again when its binary changed."""
+    made = {}
+    for parameter, name in FUNCTIONS.items():
+        binary = folder / name
+        stat = binary.stat()
+        stamp = f"{stat.st_mtime_ns}-{stat.st_size}"
+        store = folder / "lambda" / name
+        target = store / f"{stamp}.zip"
+        if not target.exists():
+            shutil.rmtree(store, ignore_errors=True)
+            store.mkdir(parents=True)
+            pack(binary, target)
+        made[parameter] = target
+    return made
+
+
+def pack(binary: Path, target: Path) -> None:
+    """A stripped copy of the binary as the executable `bootstrap`, byte for byte reproducible."""
+    stripped = target.with_suffix(".stripped")
+    subprocess.run(["strip", "-s", "-o", stripped, binary], check=True)
+    entry = zipfile.ZipInfo("bootstrap", date_time=(1980, 1, 1, 0, 0, 0))
+    entry.create_system = 3
+    entry.external_attr = 0o100755 << 16
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    partial = target.with_suffix(".partial")
+    with zipfile.ZipFile(partial, "w") as archive:
+        archive.writestr(entry, stripped.read_bytes(), compresslevel=1)
+    stripped.unlink()
+    os.replace(partial, target)
+
+
+def code_key(path: Path) -> str:
+    """The object key of a zip: its content decides, so that unchanged code is no change."""
+    return f"functions/{path.parent.name}-{hashlib.sha256(path.read_bytes()).hexdigest()[:20]}.zip"
+
+
+def web() -> Path:
+    """The console's static files, built when one of its inputs changed."""
+    dist = WEB / "dist"
+    with prepared_by_one():
+        lock = digest([WEB / "package-lock.json"], WEB)
+        if remembered("web-packages") != lock or not (WEB / "node_modules").is_dir():
+            with phase("web packages"):
+                npm("ci", "--no-audit", "--no-fund")
+                remember("web-packages", lock)
+        inputs = digest(web_inputs(), WEB)
+        if remembered("web-build") != inputs or not (dist / "index.html").exists():
+            with phase("web build"):
+                npm("run", "build")
+                remember("web-build", inputs)
+    return dist
+
+
+def web_inputs() -> list[Path]:
+    found = []
+    for folder, folders, files in os.walk(WEB):
+        folders[:] = [name for name in folders if name not in WEB_IGNORED]
+        found += [
+            Path(folder, name) for name in files if not name.endswith(".tsbuildinfo")
+        ]
+    return found
+
+
+def npm(*arguments: str) -> None:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    log = CACHE / f"npm-{arguments[0]}.log"
+    with open(log, "w") as output:
+        done = subprocess.run(
+            ["npm", *arguments], cwd=WEB, stdout=output, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+    if done.returncode:
+        tail = "\n".join(log.read_text().splitlines()[-20:])
+        raise Refused(f"{tail}\nnpm {' '.join(arguments)} failed in web/: all of it is in {log}")

@@ -1,0 +1,167 @@
+"""What can be asked for on the command line."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from . import build
+from .children import is_ours, wait_for_end
+from .common import LOOPBACK, ROOT, STATE, Refused, free_port, in_use, say, write
+from .stack import Emulator, Stack, folder_for, guarded
+
+FOREGROUND = "foreground.pid"
+
+
+def run(port: int, auth: bool) -> int:
+    """Run a stack in the foreground until it is stopped."""
+    folder = folder_for(port)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / FOREGROUND, str(os.getpid()))
+
+    def stay(stack: Stack) -> int:
+        stack.describe()
+        stack.watch()
+        return 0
+
+    try:
+        return guarded(Stack(port, folder, auth), stay)
+    finally:
+        (folder / FOREGROUND).unlink(missing_ok=True)
+        say("stopped")
+
+
+def require_port(port: int) -> None:
+    if running(port):
+        raise Refused(f"Toshi already runs on port {port}: stop it with `make stop PORT={port}`")
+    if in_use(port):
+        raise Refused(f"port {port} is in use: free it, or choose another with `make run PORT=8081`")
+
+
+def running(port: int) -> int | None:
+    """The process id of the foreground command on this port, if it is really ours."""
+    path = folder_for(port) / FOREGROUND
+    if not path.exists():
+        return None
+    pid = int(path.read_text() or 0)
+    return pid if is_ours(pid, ["run", "--port", str(port)]) else None
+
+
+def stop(port: int) -> int:
+    pid = running(port)
+    if pid is None:
+        say(f"nothing of Toshi runs on port {port}")
+        return 0
+    os.kill(pid, signal.SIGTERM)
+    if not wait_for_end(pid, 120):
+        raise Refused(f"process {pid} did not stop within 120 s; see {folder_for(port) / 'logs'}")
+    say(f"stopped Toshi on port {port}")
+    return 0
+
+
+def reset(port: int) -> int:
+    """Remove the data of a stack that is not running."""
+    if running(port):
+        raise Refused(f"Toshi runs on port {port}: stop it first with `make stop PORT={port}`")
+    shutil.rmtree(folder_for(port), ignore_errors=True)
+    say(f"removed the data of port {port}")
+    return 0
+
+
+def token(tenant: str, person: str, port: int) -> int:
+    """Print a bearer token of a demo person and nothing else."""
+    body = json.dumps({"tenant": tenant, "as": person}).encode()
+    request = urllib.request.Request(
+        f"http://{LOOPBACK}:{port}/_sandbox/token", body, {"content-type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            print(answer.read().decode().strip())
+    except urllib.error.HTTPError as error:
+        raise Refused(f"no token for {person} of {tenant}: {error.read().decode().strip()}") from error
+    except OSError as error:
+        raise Refused(f"nothing answers on port {port}: start it with `make run PORT={port}`") from error
+    return 0
+
+
+def test(command: list[str], auth: bool) -> int:
+    """Run a command against a whole stack of its own; the command's exit code."""
+    port = free_port()
+    folder = STATE / f"test-{port}"
+
+    def execute(stack: Stack) -> int:
+        stack.describe()
+        environment = {
+            **os.environ,
+            "TOSHI_TEST_BASE": stack.front,
+            "TOSHI_TEST_EMULATOR": stack.emulator.url,
+            "TOSHI_TEST_STATE": str(folder),
+        }
+        return subprocess.run(command, cwd=ROOT, env=environment).returncode
+
+    code = guarded(Stack(port, folder, auth), execute)
+    if code:
+        say(f"the stack's logs are in {folder.relative_to(ROOT) / 'logs'}")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return code
+
+
+def emulator(command: list[str], auth: bool) -> int:
+    """Run a command with nothing but the emulator; the command's exit code."""
+    folder = STATE / f"emulator-{os.getpid()}"
+    folder.mkdir(parents=True)
+    aws = Emulator(folder, auth, keep=False)
+    try:
+        aws.wait()
+        environment = {**os.environ, **aws.client_environment(), "TOSHI_TEST_EMULATOR": aws.url}
+        return subprocess.run(command, cwd=ROOT, env=environment).returncode
+    finally:
+        aws.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def deploy(stack: str, bucket: str, target: str, parameters: list[str]) -> int:
+    """Build the release zips, upload them and hand the template to `sam deploy`."""
+    import boto3
+
+    overrides = dict(parameter.split("=", 1) for parameter in parameters)
+    missing = [name for name in ("LlmUrl", "LlmModel", "AllowedOrigin") if name not in overrides]
+    if missing:
+        raise Refused(f"missing parameters: {', '.join(f'{name}=…' for name in missing)}")
+    zips = build.zips(build.release_binaries(target))
+    overrides |= {"CodeBucket": bucket, "Architecture": architecture(target)}
+    objects = boto3.client("s3")
+    for parameter, path in zips.items():
+        overrides[parameter] = build.code_key(path)
+        say(f"· upload {overrides[parameter]}")
+        objects.upload_file(str(path), bucket, overrides[parameter])
+    sam = ROOT / ".venv" / "lint" / "bin" / "sam"
+    command = [
+        sam, "deploy", "--template-file", ROOT / "infra" / "template.yaml", "--stack-name", stack,
+        "--s3-bucket", bucket, "--capabilities", "CAPABILITY_IAM", "--no-fail-on-empty-changeset",
+        "--parameter-overrides", *(f"{key}={value}" for key, value in overrides.items()),
+    ]
+    if os.isatty(0):
+        command.append("--confirm-changeset")
+    done = subprocess.run(command, env={**os.environ, "SAM_CLI_TELEMETRY": "0"})
+    if done.returncode == 0:
+        publish(stack)
+    return done.returncode
+
+
+def publish(stack: str) -> None:
+    """Deploy the API's stage again: a changed parameter changes the API but makes no deployment."""
+    import boto3
+
+    described = boto3.client("cloudformation").describe_stacks(StackName=stack)["Stacks"][0]
+    api = {item["OutputKey"]: item["OutputValue"] for item in described["Outputs"]}["ApiId"]
+    boto3.client("apigateway").create_deployment(restApiId=api, stageName="v1")
+
+
+def architecture(target: str) -> str:
+    return "arm64" if Path(target).name.startswith("aarch64") else "x86_64"

@@ -1,0 +1,91 @@
+"""The parts of `make run` that can be shown without a stack."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+from devstack import build, children, common
+
+DEV = Path(__file__).resolve().parents[1] / "dev.py"
+
+
+class Zips(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name in build.FUNCTIONS.values():
+            shutil.copy(os.path.realpath("/bin/true"), self.folder / name)
+
+    def test_hold_one_executable_bootstrap(self):
+        with zipfile.ZipFile(build.zips(self.folder)["ChatCode"]) as archive:
+            self.assertEqual(archive.namelist(), ["bootstrap"])
+            self.assertEqual(archive.getinfo("bootstrap").external_attr >> 16, 0o100755)
+
+    def test_are_the_same_bytes_for_the_same_binary(self):
+        first = build.zips(self.folder)["ChatCode"].read_bytes()
+        os.utime(self.folder / "chat", ns=(1, 1))
+        again = build.zips(self.folder)["ChatCode"]
+        self.assertEqual(again.name.split("-")[0], "1")
+        self.assertEqual(again.read_bytes(), first)
+
+    def test_are_made_again_when_the_binary_changes(self):
+        before = build.code_key(build.zips(self.folder)["ChatCode"])
+        shutil.copy(os.path.realpath("/bin/false"), self.folder / "chat")
+        self.assertNotEqual(build.code_key(build.zips(self.folder)["ChatCode"]), before)
+
+
+class Processes(unittest.TestCase):
+    def test_a_recorded_pid_that_now_belongs_to_another_program_is_not_ours(self):
+        self.assertFalse(children.is_ours(os.getpid(), ["run", "--port", "8080"]))
+
+    def test_a_child_is_asked_to_end_and_waited_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder, "log")
+            script = (
+                "import signal, sys, time\n"
+                "signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), sys.exit(0)))\n"
+                "print('up', flush=True)\n"
+                "time.sleep(60)\n"
+            )
+            child = children.Child("script", [sys.executable, "-c", script], dict(os.environ), log)
+            self.assertTrue(common.wait_until(lambda: "up" in child.tail(), 20))
+            child.stop(20)
+            self.assertEqual(child.process.returncode, 0)
+            self.assertEqual(child.tail().splitlines(), ["up", "saved"])
+
+
+class Refusals(unittest.TestCase):
+    def test_a_port_in_use_is_one_line_that_says_what_to_do(self):
+        with socket.socket() as taken:
+            taken.bind((common.LOOPBACK, 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            done = subprocess.run(
+                [sys.executable, DEV, "run", "--port", str(port)], capture_output=True, text=True
+            )
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(f"port {port} is in use", done.stderr)
+        self.assertIn("make run PORT=", done.stderr)
+
+    def test_a_missing_tool_is_one_line_that_says_what_to_do(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for tool in ("cc", "strip", "node", "npm"):
+                Path(folder, tool).symlink_to(shutil.which(tool))
+            done = subprocess.run(
+                [sys.executable, DEV, "run", "--port", "1"],
+                env={"PATH": folder}, capture_output=True, text=True,
+            )
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("cargo is missing: install Rust", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
