@@ -1,0 +1,45 @@
+import { QueryClient, useQuery } from "@tanstack/react-query";
+import { isFinal } from "../approvals/states";
+import { api } from "./client";
+import { Problem } from "./problem";
+import type { Approval, Me } from "./types";
+
+export const POLL_MS = 5000;
+
+export function makeQueryClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        // What the server refuses it refuses again; only its own failures are worth another try.
+        retry: (count, error) => !(error instanceof Problem && error.status < 500) && count < 2,
+        retryDelay: (count) => Math.min(1000 * 2 ** count, 4000),
+        staleTime: 2000,
+      },
+    },
+  });
+}
+
+export function useMe() {
+  return useQuery({ queryKey: ["me"], queryFn: ({ signal }) => api.me(signal), staleTime: 300_000 });
+}
+
+export function can(me: Me | undefined, capability: string): boolean {
+  return me?.capabilities.includes(capability) ?? false;
+}
+
+/** One approval as it is stored, read again every five seconds while it can still change by itself. */
+export function useApproval(id: string) {
+  return useQuery<Approval>({
+    queryKey: ["approval", id],
+    queryFn: ({ signal }) => api.approval(id, signal),
+    refetchInterval: (query) => (query.state.data && isFinal(query.state.data.state) ? false : POLL_MS),
+  });
+}
+
+export function usePending() {
+  return useQuery({
+    queryKey: ["approvals", "pending"],
+    queryFn: ({ signal }) => api.approvals({ state: "pending", mine: true, limit: 50 }, signal),
+    refetchInterval: 15_000,
+  });
+}

@@ -1,0 +1,120 @@
+import { humanise } from "../approvals/states";
+import type { AuditRecord, Json, Verification } from "../api/types";
+
+const HOW: Record<string, string> = {
+  web: "in the web console",
+  chat: "in the chat",
+  whatsapp: "on WhatsApp",
+  cli: "from the command line",
+  api: "through the interface",
+  mcp: "through another agent",
+};
+
+export function how(record: AuditRecord): string {
+  if (!record.how || record.how === "system") return "";
+  return HOW[record.how] ?? `by ${record.how}`;
+}
+
+export function actor(record: AuditRecord): string {
+  if (record.actor.kind === "system") return "Toshi";
+  return record.actor.name ?? record.actor.id ?? "Someone";
+}
+
+function text(detail: AuditRecord["detail"], ...keys: string[]): string | null {
+  for (const key of keys) {
+    const value: Json | undefined = detail?.[key];
+    if (typeof value === "string" && value) return value;
+    if (typeof value === "number") return String(value);
+  }
+  return null;
+}
+
+/** What happened, in one sentence. */
+export function sentence(record: AuditRecord): string {
+  const who = actor(record);
+  const tool = record.tool ? `“${humanise(record.tool.replace(/^.*__/, ""))}”` : "a tool";
+  const { detail } = record;
+  switch (record.event) {
+    case "requested":
+      return `Toshi asked for permission to use ${tool}, for ${who}.`;
+    case "shown":
+      return record.actor.kind === "system" ? "The request was shown." : `The request was shown to ${who}.`;
+    case "decided": {
+      const decision = text(detail, "decision", "answer");
+      if (decision === "approve" || decision === "approved") return `${who} approved it.`;
+      if (decision === "reject" || decision === "rejected") return `${who} rejected it.`;
+      return `${who} answered.`;
+    }
+    case "refused":
+      return `An answer from ${who} was not accepted.`;
+    case "claimed":
+      return "Toshi took up the approved call, to make it once.";
+    case "attempted":
+      return `The call was sent${attempt(detail)}.`;
+    case "settled":
+      switch (text(detail, "state", "outcome")) {
+        case "succeeded":
+          return "It was done.";
+        case "failed":
+          return "It did not work.";
+        case "unknown":
+          return "No answer came back: it is not known whether it was done.";
+        default:
+          return "The outcome was recorded.";
+      }
+    case "expired":
+      return "The time was over, so nothing was done.";
+    case "voided":
+      return "The request was withdrawn, because something it relied on changed.";
+    case "superseded":
+      return "A newer request took the place of this one.";
+    case "blocked":
+      return "The school's settings stopped it. Nothing was done.";
+    case "resolved":
+      switch (text(detail, "outcome")) {
+        case "done":
+          return `${who} checked and found that it was done.`;
+        case "not_done":
+          return `${who} checked and found that it was not done.`;
+        default:
+          return `${who} said what became of it.`;
+      }
+    case "read":
+      return `Toshi read with ${tool}, for ${who}.`;
+    default:
+      return `${humanise(record.event)}.`;
+  }
+}
+
+function attempt(detail: AuditRecord["detail"]): string {
+  const number = text(detail, "attempt", "n");
+  return number && number !== "1" ? ` (attempt ${number})` : "";
+}
+
+/** A person's own words that belong to the record. */
+export function remark(record: AuditRecord): string | null {
+  return text(record.detail, "reason", "note", "outcome_note");
+}
+
+export function verdict(result: Verification): { ok: boolean; text: string } {
+  const records = result.checked === 1 ? "1 record" : `${result.checked} records`;
+  if (result.ok) {
+    const seal = result.sealed_to
+      ? ` Everything up to ${result.sealed_to} is also sealed with a signature.`
+      : " No signed seal has been made yet.";
+    return {
+      ok: true,
+      text:
+        result.checked === 0
+          ? `There is nothing to check yet.${seal}`
+          : `Checked ${records}: each one follows from the one before. Nothing was changed, removed or put in between.${seal}`,
+    };
+  }
+  const bad = result.first_bad;
+  return {
+    ok: false,
+    text: bad
+      ? `Checked ${records}. The chain breaks at record ${bad.seq} of ${bad.subject}: ${bad.problem}. Tell the people who run Toshi.`
+      : `Checked ${records}. The chain is broken. Tell the people who run Toshi.`,
+  };
+}

@@ -1,0 +1,116 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { Link, Outlet, useLocation } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
+import { explain } from "../api/problem";
+import { can, useMe, usePending } from "../api/queries";
+import type { Me } from "../api/types";
+import { humanise } from "../approvals/states";
+import { SignInButton } from "../auth/SignIn";
+import { signOut, useSession } from "../auth/session";
+import { forgetAllConversations } from "../chat/conversation";
+import { Announcer } from "./announce";
+import { Modal } from "./Modal";
+import { Failed, Loading } from "./parts";
+
+export function Shell() {
+  const me = useMe();
+  const { pathname } = useLocation();
+  const main = useRef<HTMLElement>(null);
+  const area = pathname.split("/")[1];
+  const before = useRef(area);
+
+  useEffect(() => {
+    if (before.current !== area) main.current?.focus();
+    before.current = area;
+  }, [area]);
+
+  return (
+    <div className="shell">
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <Header me={me.data} />
+      <main id="main" ref={main} tabIndex={-1} className="main">
+        {me.data ? (
+          <Outlet />
+        ) : me.isError ? (
+          <div className="page">
+            <Failed sentence={explain(me.error)} onRetry={() => void me.refetch()} />
+          </div>
+        ) : (
+          <div className="page">
+            <Loading what="your school" />
+          </div>
+        )}
+      </main>
+      <Announcer />
+      <SessionEnded />
+    </div>
+  );
+}
+
+function Header({ me }: { me: Me | undefined }) {
+  const queries = useQueryClient();
+  const leave = () => {
+    forgetAllConversations();
+    void signOut();
+    queries.clear();
+  };
+  return (
+    <header className="header">
+      <div className="header-row">
+        <div className="brand">
+          <img src="/icon.svg" alt="" width="28" height="28" />
+          <span className="brand-name">Toshi</span>
+          {me && <span className="school">{me.tenant?.name ?? "All schools"}</span>}
+        </div>
+        {me && (
+          <nav className="tabs" aria-label="Main">
+            <Link to="/chat/{-$id}" params={{ id: undefined }} activeOptions={{ exact: false }}>
+              Chat
+            </Link>
+            <Link to="/approvals">
+              Approvals
+              <PendingCount />
+            </Link>
+            {can(me, "audit.read") && <Link to="/audit">Audit</Link>}
+          </nav>
+        )}
+        <div className="person">
+          {me && (
+            <span className="person-text">
+              <span className="person-name">{me.name}</span>
+              <span className="person-role">{humanise(me.role)}</span>
+            </span>
+          )}
+          <button type="button" className="button button-small" onClick={leave}>
+            Sign out
+          </button>
+        </div>
+      </div>
+    </header>
+  );
+}
+
+function PendingCount() {
+  const count = usePending().data?.items.length ?? 0;
+  if (count === 0) return null;
+  return (
+    <span className="count">
+      {count}
+      <span className="visually-hidden"> waiting for you</span>
+    </span>
+  );
+}
+
+/** The page stays as it is, with everything typed, until the person signs in again. */
+function SessionEnded() {
+  const status = useSession();
+  const { href } = useLocation();
+  return (
+    <Modal title="Your sign-in has ended" open={status === "ended"}>
+      <p>Sign in again to go on. What you have typed is kept.</p>
+      <SignInButton returnTo={href} label="Sign in again" />
+    </Modal>
+  );
+}
