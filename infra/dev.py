@@ -11,7 +11,7 @@ if sys.version_info < (3, 11):
 
 from devstack import commands
 from devstack.common import Refused, stderr_line
-from devstack.tools import environment_python, require_tools
+from devstack.tools import advisories, environment_python, require_tools
 
 # Commands that talk to the emulator run in the environment with its packages.
 IN_ENVIRONMENT = {"run", "test", "emulator", "deploy"}
@@ -39,8 +39,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     token.add_argument("--as", dest="person", required=True)
     command("test", "run a command against a whole stack of its own", auth=True, rest=True)
     command("emulator", "run a command with only the emulator", auth=True, rest=True)
-    python = command("python", "print the interpreter of a pinned environment, made if needed")
-    python.add_argument("name", choices=["run", "lint"])
+    command("setup", "install the pinned packages and the browser that the tests use")
+    command("setup-python", "install the pinned Python packages only")
+    command("advisories", "check the dependencies for known vulnerabilities")
     deploy = command("deploy", "build, upload and deploy to AWS")
     deploy.add_argument("--stack", required=True)
     deploy.add_argument("--bucket", required=True)
@@ -65,9 +66,6 @@ def rest_of(arguments: list[str]) -> list[str]:
 
 def main() -> int:
     options = parse(sys.argv[1:])
-    if options.command == "python":
-        print(environment_python(options.name))
-        return 0
     if options.command == "run":
         commands.require_port(options.port)
     if options.command in IN_ENVIRONMENT:
@@ -75,6 +73,16 @@ def main() -> int:
             require_tools()
         enter_environment()
     match options.command:
+        case "setup":
+            require_tools()
+            commands.setup()
+            return 0
+        case "setup-python":
+            commands.setup_python()
+            return 0
+        case "advisories":
+            commands.setup_python()
+            return advisories()
         case "run":
             return commands.run(options.port, options.auth)
         case "stop":

@@ -92,15 +92,22 @@ def code_key(path: Path) -> str:
     return f"functions/{path.parent.name}-{hashlib.sha256(path.read_bytes()).hexdigest()[:20]}.zip"
 
 
-def web() -> Path:
-    """The console's static files, built when one of its inputs changed."""
-    dist = WEB / "dist"
+def web_packages() -> None:
+    """Install the console's packages when their list changed."""
     with prepared_by_one():
         lock = digest([WEB / "package-lock.json"], WEB)
         if remembered("web-packages") != lock or not (WEB / "node_modules").is_dir():
             with phase("web packages"):
+                remember("web-packages", "")
                 npm("ci", "--no-audit", "--no-fund")
                 remember("web-packages", lock)
+
+
+def web() -> Path:
+    """The console's static files, built when one of its inputs changed."""
+    dist = WEB / "dist"
+    web_packages()
+    with prepared_by_one():
         inputs = digest(web_inputs(), WEB)
         if remembered("web-build") != inputs or not (dist / "index.html").exists():
             with phase("web build"):

