@@ -103,8 +103,11 @@ def token(tenant: str, person: str, port: int) -> int:
 def test(command: list[str], auth: bool) -> int:
     """Run a command against a whole stack of its own; the command's exit code."""
     chromium = browser()
+    remove_left_over()
     port = free_port()
     folder = STATE / f"test-{port}"
+    folder.mkdir(parents=True)
+    write(folder / FOREGROUND, str(os.getpid()))
 
     def execute(stack: Stack) -> int:
         stack.describe()
@@ -124,6 +127,14 @@ def test(command: list[str], auth: bool) -> int:
     else:
         shutil.rmtree(folder, ignore_errors=True)
     return code
+
+
+def remove_left_over() -> None:
+    """Remove the folders of earlier tests that failed; their logs have been read by now."""
+    for folder in STATE.glob("test-*"):
+        owner = folder / FOREGROUND
+        if not owner.exists() or not is_ours(int(owner.read_text()), ["test", "--"]):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def emulator(command: list[str], auth: bool) -> int:
