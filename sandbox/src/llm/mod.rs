@@ -1,0 +1,161 @@
+//! A scripted model behind the OpenAI-compatible chat completions interface.
+
+mod request;
+mod script;
+mod understand;
+mod write;
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde_json::{Value, json};
+
+use crate::{App, switches::Switches};
+use request::Request;
+use script::Step;
+
+/// The model's name where no other is configured.
+pub(crate) const NAME: &str = "scripted";
+
+const LARGEST_BODY: usize = 4 * 1024 * 1024;
+const MOST_REMEMBERED: usize = 50;
+const MOST_REMEMBERED_BYTES: usize = 16 * 1024 * 1024;
+
+/// The last requests, for tests that look at what the model is told.
+#[derive(Debug, Default)]
+pub(crate) struct Heard(Mutex<VecDeque<Bytes>>);
+
+impl Heard {
+    fn remember(&self, body: Bytes) {
+        let mut bodies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        bodies.push_back(body);
+        while bodies.len() > MOST_REMEMBERED
+            || bodies.iter().map(Bytes::len).sum::<usize>() > MOST_REMEMBERED_BYTES
+        {
+            bodies.pop_front();
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
+    /// The bodies, oldest first; what was not JSON is shown as text.
+    pub(crate) fn all(&self) -> Value {
+        let bodies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = |body: &Bytes| {
+            serde_json::from_slice(body).unwrap_or_else(|_| json!(String::from_utf8_lossy(body)))
+        };
+        bodies.iter().map(read).collect()
+    }
+}
+
+/// How the model misbehaves while it answers one request.
+#[derive(Debug)]
+struct Manners {
+    pause: Duration,
+    cut: bool,
+    /// The finish reason that goes with cut-off arguments.
+    truncate: Option<String>,
+    repeat_call_id: bool,
+}
+
+impl Manners {
+    fn read(switches: &Switches) -> Self {
+        let truncate = switches.value("llm.finish_length", None);
+        Self {
+            pause: millis(switches, "llm.delay_ms").unwrap_or(Duration::from_millis(25)),
+            cut: switches.is_on("llm.cut", None),
+            truncate: truncate.map(|value| value.as_str().unwrap_or("length").to_owned()),
+            repeat_call_id: switches.is_on("llm.repeat_call_id", None),
+        }
+    }
+}
+
+fn millis(switches: &Switches, name: &str) -> Option<Duration> {
+    u64::try_from(switches.number(name, None)?)
+        .ok()
+        .map(Duration::from_millis)
+}
+
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/v1/models", get(models))
+        .route("/v1/chat/completions", post(complete))
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+}
+
+async fn models(headers: HeaderMap) -> Response {
+    if let Some(refusal) = refuse_stranger(&headers) {
+        return refusal;
+    }
+    let model = json!({"id": NAME, "object": "model", "created": 0, "owned_by": "sandbox"});
+    Json(json!({"object": "list", "data": [model]})).into_response()
+}
+
+async fn complete(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Response {
+    if let Some(refusal) = refuse_stranger(&headers) {
+        return refusal;
+    }
+    app.heard.remember(body.clone());
+    let request = match Request::parse(&body) {
+        Ok(request) => request,
+        Err(sentence) => return error(StatusCode::BAD_REQUEST, "invalid_request_error", &sentence),
+    };
+    let switches = &app.switches;
+    if let Some(wait) = millis(switches, "llm.first_byte_delay_ms") {
+        tokio::time::sleep(wait).await;
+    }
+    if let Some(status) = switches.status("llm.status", None) {
+        let kind = if status == StatusCode::TOO_MANY_REQUESTS {
+            "requests"
+        } else {
+            "server_error"
+        };
+        return error(status, kind, "The sandbox was told to fail.");
+    }
+    let again = switches
+        .is_on("llm.loop", None)
+        .then(|| script::read_again(&request))
+        .flatten();
+    let step = again.map_or_else(
+        || script::next_step(&request),
+        |call| Step::Call(vec![call]),
+    );
+    let answer = write::Answer::new(&request, step, Manners::read(switches));
+    if request.stream {
+        answer.stream()
+    } else {
+        answer.whole()
+    }
+}
+
+fn refuse_stranger(headers: &HeaderMap) -> Option<Response> {
+    let key = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    let has_key = key
+        .and_then(|value| value.strip_prefix("Bearer "))
+        .is_some_and(|key| !key.trim().is_empty());
+    let why = "You didn't provide an API key.";
+    (!has_key).then(|| error(StatusCode::UNAUTHORIZED, "invalid_request_error", why))
+}
+
+fn error(status: StatusCode, kind: &str, message: &str) -> Response {
+    let error = json!({"message": message, "type": kind, "param": null, "code": null});
+    (status, Json(json!({"error": error}))).into_response()
+}

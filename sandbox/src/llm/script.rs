@@ -1,0 +1,255 @@
+//! What the scripted model does next, read from the request alone.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    request::{Message, Request, Tool, ToolCall},
+    understand::{Wish, understand},
+};
+
+/// The model's next step.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    Say(String),
+    Call(Vec<Planned>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Planned {
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+}
+
+const HELP: &str = "Hello! I am the sandbox's scripted model, so I only understand a few \
+    sentences: “what channels are there”, “read #general”, “post \"Hello\" to #general”, and two \
+    of them joined with “and”.";
+
+pub(super) fn next_step(request: &Request) -> Step {
+    let asked = request
+        .messages
+        .iter()
+        .rposition(|m| matches!(m, Message::User { .. }));
+    let since = asked.map_or(&request.messages[..], |place| {
+        &request.messages[place + 1..]
+    });
+    if let Some(report) = report(since) {
+        return Step::Say(report);
+    }
+    let spoken = since.iter().any(|message| match message {
+        Message::Assistant {
+            content: Some(content),
+            ..
+        } => !content.text().is_empty(),
+        _ => false,
+    });
+    if spoken {
+        // The last message was answered already: this continues an earlier step.
+        let earlier = report(&request.messages);
+        return Step::Say(earlier.unwrap_or_else(|| "There is nothing more to tell.".to_owned()));
+    }
+    let message = match asked.map(|place| &request.messages[place]) {
+        Some(Message::User { content }) => content.text(),
+        _ => String::new(),
+    };
+    match understand(&message) {
+        Some(wishes) => plan(&wishes, &request.tools),
+        None => Step::Say(HELP.to_owned()),
+    }
+}
+
+/// Calls the first offered reading tool once more.
+pub(super) fn read_again(request: &Request) -> Option<Planned> {
+    let tool = offered(&request.tools, "list_channels")?;
+    Some(Planned {
+        tool: tool.function.name.clone(),
+        arguments: json!({}),
+    })
+}
+
+fn plan(wishes: &[Wish], tools: &[Tool]) -> Step {
+    let mut calls = Vec::new();
+    for wish in wishes {
+        let (suffix, mut arguments, intent) = match wish {
+            Wish::Channels => ("list_channels", json!({}), String::new()),
+            Wish::Read(channel) => (
+                "list_messages",
+                json!({"channel": channel}),
+                format!("Read {channel}, as you asked."),
+            ),
+            Wish::Post { text, channel } => (
+                "post_message",
+                json!({"channel": channel, "text": text}),
+                format!("You asked me to post this to {channel}."),
+            ),
+        };
+        let Some(tool) = offered(tools, suffix) else {
+            return Step::Say(format!(
+                "I cannot do that: I have no tool that can {} for you.",
+                match wish {
+                    Wish::Channels => "list channels",
+                    Wish::Read(_) => "read channels",
+                    Wish::Post { .. } => "post messages",
+                }
+            ));
+        };
+        if tool.function.parameters["properties"]
+            .get("_intent")
+            .is_some()
+        {
+            arguments["_intent"] = json!(intent);
+        }
+        calls.push(Planned {
+            tool: tool.function.name.clone(),
+            arguments,
+        });
+    }
+    Step::Call(calls)
+}
+
+fn offered<'a>(tools: &'a [Tool], suffix: &str) -> Option<&'a Tool> {
+    tools
+        .iter()
+        .find(|tool| tool.function.name.ends_with(suffix))
+}
+
+/// What became of the latest tool calls in these messages; `None` if there were none.
+fn report(messages: &[Message]) -> Option<String> {
+    let (place, calls) = messages
+        .iter()
+        .enumerate()
+        .rev()
+        .find_map(|(place, message)| match message {
+            Message::Assistant {
+                tool_calls: Some(calls),
+                ..
+            } if !calls.is_empty() => Some((place, calls)),
+            _ => None,
+        })?;
+    let mut results: Vec<Option<(&str, String)>> = messages[place..]
+        .iter()
+        .filter_map(|message| match message {
+            Message::Tool {
+                tool_call_id,
+                content,
+            } => Some(Some((tool_call_id.as_str(), content.text()))),
+            _ => None,
+        })
+        .collect();
+    let sentences: Vec<_> = calls
+        .iter()
+        .map(|call| {
+            // Two calls may carry the same id: each takes the next result with it.
+            let result = results
+                .iter_mut()
+                .find(|result| result.as_ref().is_some_and(|(id, _)| *id == call.id))
+                .and_then(Option::take);
+            match result {
+                Some((_, text)) => sentence(call, &text),
+                None => format!("I have no result of {}.", call.function.name),
+            }
+        })
+        .collect();
+    Some(sentences.join("\n\n"))
+}
+
+fn sentence(call: &ToolCall, result: &str) -> String {
+    let name = &call.function.name;
+    let arguments: Value = serde_json::from_str(&call.function.arguments).unwrap_or_default();
+    let channel = arguments["channel"].as_str().unwrap_or_default();
+    let text = arguments["text"].as_str().unwrap_or_default();
+    let told = answer_in(result);
+    if name.ends_with("post_message") {
+        return match told {
+            Some(answer) if answer.get("ok") == Some(&Value::Bool(true)) => {
+                format!("Posted “{text}” to {channel}.")
+            }
+            _ => format!(
+                "I cannot say that “{text}” was posted to {channel}. What I was told: {result}"
+            ),
+        };
+    }
+    let list = |key: &str| {
+        told.as_ref()
+            .and_then(|answer| answer.get(key)?.as_array().cloned())
+    };
+    if let Some(channels) = list("channels") {
+        let names: Vec<_> = channels
+            .iter()
+            .filter_map(|channel| channel["name"].as_str())
+            .collect();
+        return format!("These channels exist: {}.", names.join(", "));
+    }
+    if let Some(messages) = list("messages") {
+        let lines: String = messages
+            .iter()
+            .map(|message| {
+                let part = |key: &str| message[key].as_str().unwrap_or_default();
+                format!("\n- {}: {}", part("author"), part("text"))
+            })
+            .collect();
+        return if lines.is_empty() {
+            format!("There are no messages in {channel}.")
+        } else {
+            format!("The newest messages in {channel}:{lines}")
+        };
+    }
+    format!("The answer of {name}: {result}")
+}
+
+/// The tool's own answer in a result, if the result says that the tool ran well.
+///
+/// A result may wrap the answer in words or in an object with a state. Whatever hints at anything
+/// but success makes it no answer: the model must not claim what it was not told.
+fn answer_in(result: &str) -> Option<Map<String, Value>> {
+    let start = result.find('{')?;
+    let end = result.rfind('}')? + 1;
+    let around = format!("{} {}", &result[..start], result.get(end..)?).to_lowercase();
+    const DOUBTS: [&str; 12] = [
+        "pending",
+        "not ",
+        "denied",
+        "rejected",
+        "expired",
+        "blocked",
+        "failed",
+        "unknown",
+        "error",
+        "superseded",
+        "voided",
+        "did ",
+    ];
+    if DOUBTS.iter().any(|doubt| around.contains(doubt)) {
+        return None;
+    }
+    let Value::Object(outer) = serde_json::from_str(result.get(start..end)?).ok()? else {
+        return None;
+    };
+    let doubtful = |key: &str| {
+        outer
+            .get(key)
+            .is_some_and(|value| value != &Value::Bool(false) && !value.is_null())
+    };
+    if doubtful("isError") || doubtful("error") {
+        return None;
+    }
+    for key in ["state", "status", "outcome"] {
+        if let Some(state) = outer.get(key)
+            && !matches!(
+                state.as_str(),
+                Some("executed" | "succeeded" | "success" | "done" | "ok")
+            )
+        {
+            return None;
+        }
+    }
+    for key in ["structuredContent", "result", "output"] {
+        if let Some(Value::Object(inner)) = outer.get(key) {
+            return Some(inner.clone());
+        }
+    }
+    Some(outer)
+}
+
+#[cfg(test)]
+#[path = "script_tests.rs"]
+mod tests;

@@ -1,0 +1,158 @@
+use super::*;
+
+fn tools() -> Value {
+    let tool = |name: &str, properties: Value| {
+        json!({"type": "function", "function": {
+            "name": name, "parameters": {"type": "object", "properties": properties},
+        }})
+    };
+    json!([
+        tool("demo__list_channels", json!({})),
+        tool("demo__list_messages", json!({"channel": {}})),
+        tool(
+            "demo__post_message",
+            json!({"channel": {}, "text": {}, "_intent": {}})
+        ),
+    ])
+}
+
+fn step(messages: Value, tools: Value) -> Step {
+    let body = json!({"model": "scripted", "messages": messages, "tools": tools});
+    next_step(&Request::parse(body.to_string().as_bytes()).unwrap())
+}
+
+fn said(step: Step) -> String {
+    match step {
+        Step::Say(text) => text,
+        Step::Call(calls) => panic!("called {calls:?}"),
+    }
+}
+
+fn called(id: &str, tool: &str, arguments: Value) -> Value {
+    let function = json!({"name": tool, "arguments": arguments.to_string()});
+    json!({"id": id, "type": "function", "function": function})
+}
+
+fn post_history(result: &str) -> Value {
+    json!([
+        {"role": "user", "content": "post \"Hi\" to #general"},
+        {"role": "assistant", "content": null, "tool_calls":
+            [called("a", "demo__post_message", json!({"channel": "#general", "text": "Hi"}))]},
+        {"role": "tool", "tool_call_id": "a", "content": result},
+    ])
+}
+
+#[test]
+fn a_read_and_a_write_are_called_in_one_step_with_the_intent() {
+    let messages = json!([
+        {"role": "system", "content": "You are Toshi."},
+        {"role": "user", "content": [{"type": "text", "text": "Read #staff and post “Hi” to #general"}]},
+    ]);
+    let calls = vec![
+        Planned {
+            tool: "demo__list_messages".into(),
+            arguments: json!({"channel": "#staff"}),
+        },
+        Planned {
+            tool: "demo__post_message".into(),
+            arguments: json!({
+                "channel": "#general", "text": "Hi",
+                "_intent": "You asked me to post this to #general.",
+            }),
+        },
+    ];
+    assert_eq!(step(messages, tools()), Step::Call(calls));
+}
+
+#[test]
+fn without_the_tool_it_says_so_and_calls_nothing() {
+    let messages = json!([{"role": "user", "content": "what channels are there"}]);
+    assert!(said(step(messages, json!([]))).contains("no tool"));
+}
+
+#[test]
+fn success_is_claimed_only_when_the_tool_said_so() {
+    let good = [
+        r##"{"ok":true,"channel":"#general","ts":"1.2"}"##,
+        r##"{"state":"executed","result":{"ok":true,"channel":"#general","ts":"1.2"}}"##,
+        r##"executed: {"ok":true,"channel":"#general","ts":"1.2"}"##,
+    ];
+    for result in good {
+        assert_eq!(
+            said(step(post_history(result), tools())),
+            "Posted “Hi” to #general."
+        );
+    }
+    let doubtful = [
+        "pending 01J8ZZZZZZZZZZZZZZZZZZZZZZ, not executed",
+        "denied by a person (wrong day)",
+        "expired, not run",
+        "outcome unknown: do not repeat, verify by reading",
+        r##"outcome unknown, last seen {"ok":true}"##,
+        r##"{"state":"unknown","result":{"ok":true}}"##,
+        r##"{"state":"pending","approval_id":"01J"}"##,
+        r##"{"isError":true,"content":[]}"##,
+        r##"{"ok":false}"##,
+        "failed, did not run",
+        "",
+    ];
+    for result in doubtful {
+        let text = said(step(post_history(result), tools()));
+        assert!(!text.starts_with("Posted"), "{result}");
+        assert!(text.contains(result), "{result}");
+    }
+}
+
+#[test]
+fn only_messages_after_the_last_question_decide_whether_calls_were_made() {
+    let mut messages = post_history(r#"{"ok":true}"#);
+    let more = messages.as_array_mut().unwrap();
+    more.push(json!({"role": "assistant", "content": "Posted “Hi” to #general."}));
+    more.push(json!({"role": "user", "content": "post \"Bye\" to #staff"}));
+    let Step::Call(calls) = step(messages, tools()) else {
+        panic!("no call")
+    };
+    assert_eq!(calls[0].arguments["text"], "Bye");
+}
+
+#[test]
+fn a_continuation_after_a_newer_answer_reports_the_earlier_calls() {
+    let mut messages = post_history(r#"{"ok":true}"#);
+    let more = messages.as_array_mut().unwrap();
+    more.push(json!({"role": "user", "content": "hello"}));
+    more.push(json!({"role": "assistant", "content": "Hello!"}));
+    assert_eq!(said(step(messages, tools())), "Posted “Hi” to #general.");
+}
+
+#[test]
+fn reads_are_repeated_in_words() {
+    let messages = json!([
+        {"role": "user", "content": "read #staff and what"},
+        {"role": "assistant", "tool_calls": [
+            called("a", "demo__list_channels", json!({})),
+            called("a", "demo__list_messages", json!({"channel": "#staff"})),
+        ]},
+        {"role": "tool", "tool_call_id": "a",
+            "content": r##"{"channels":[{"name":"#general"},{"name":"#staff"}]}"##},
+        {"role": "tool", "tool_call_id": "a",
+            "content": r##"{"channel":"#staff","messages":[{"author":"Office","text":"Hi"}]}"##},
+    ]);
+    let text = said(step(messages, tools()));
+    let expected =
+        "These channels exist: #general, #staff.\n\nThe newest messages in #staff:\n- Office: Hi";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_call_without_its_result_is_refused_as_the_real_service_does() {
+    let mut messages = post_history("x");
+    let last = messages.as_array_mut().unwrap().pop().unwrap();
+    for history in [messages, json!([last])] {
+        let body = json!({"messages": history}).to_string();
+        assert!(
+            Request::parse(body.as_bytes())
+                .unwrap_err()
+                .contains("tool")
+        );
+    }
+}
