@@ -2,7 +2,10 @@
 PYTHON ?= python3
 PORT ?= 8080
 TENANT ?= lakeside
-AS ?= admin
+# Make itself sets AS, to the assembler.
+ifeq ($(origin AS),default)
+AS := admin
+endif
 
 DEV := $(PYTHON) infra/dev.py
 RUN_PYTHON := .venv/run/bin/python

@@ -127,7 +127,6 @@ def web_inputs() -> list[Path]:
 
 
 def npm(*arguments: str) -> None:
-    CACHE.mkdir(parents=True, exist_ok=True)
     log = CACHE / f"npm-{arguments[0]}.log"
     with open(log, "w") as output:
         done = subprocess.run(

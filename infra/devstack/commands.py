@@ -94,7 +94,8 @@ def token(tenant: str, person: str, port: int) -> int:
         with urllib.request.urlopen(request, timeout=10) as answer:
             print(answer.read().decode().strip())
     except urllib.error.HTTPError as error:
-        raise Refused(f"no token for {person} of {tenant}: {error.read().decode().strip()}") from error
+        problem = json.loads(error.read())
+        raise Refused(f"no token for {person} of {tenant}: {problem['detail']}") from error
     except OSError as error:
         raise Refused(f"nothing answers on port {port}: start it with `make run PORT={port}`") from error
     return 0
@@ -110,7 +111,7 @@ def test(command: list[str], auth: bool) -> int:
     write(folder / FOREGROUND, str(os.getpid()))
 
     def execute(stack: Stack) -> int:
-        stack.describe()
+        say(f"· {' '.join(command)} against {stack.front}")
         environment = {
             **os.environ,
             "TOSHI_TEST_BASE": stack.front,

@@ -69,8 +69,14 @@ def remembered(name: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
+def make_state() -> None:
+    """The state folder, readable by its owner alone: it may hold a model's key."""
+    STATE.mkdir(mode=0o700, exist_ok=True)
+
+
 def remember(name: str, value: str) -> None:
-    CACHE.mkdir(parents=True, exist_ok=True)
+    make_state()
+    CACHE.mkdir(exist_ok=True)
     write(CACHE / name, value)
 
 

@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from .common import CACHE, ROOT, Refused, digest, remember, remembered, stderr_line
+from .common import CACHE, ROOT, Refused, digest, make_state, remember, remembered, stderr_line
 
 NODE_MAJOR = 20
 ENVIRONMENTS = {
@@ -43,7 +43,8 @@ def require_tools() -> None:
 @contextmanager
 def prepared_by_one():
     """Let only one command at a time install and build."""
-    CACHE.mkdir(parents=True, exist_ok=True)
+    make_state()
+    CACHE.mkdir(exist_ok=True)
     with open(CACHE / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
