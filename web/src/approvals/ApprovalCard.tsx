@@ -23,6 +23,8 @@ export interface CardProps {
   onChange?: (state: ApprovalState, why: "decided" | "changed") => void;
   /** On pages other than the chat. */
   showConversation?: boolean;
+  /** On the page that shows the timeline already. */
+  hideTimeline?: boolean;
 }
 
 /** One approval as it is stored. It never shows a state that it did not read. */
@@ -42,7 +44,7 @@ export function ApprovalCard(props: CardProps) {
 
   if (!row) {
     return (
-      <section className="card" aria-label="Request for approval">
+      <article className="card" aria-label="Request for approval">
         {query.isError ? (
           <Notice tone="bad">
             <p>The state of this request can't be read. {explain(query.error)}</p>
@@ -56,7 +58,7 @@ export function ApprovalCard(props: CardProps) {
             Reading the state of this request…
           </p>
         )}
-      </section>
+      </article>
     );
   }
   return (
@@ -91,7 +93,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
   };
 
   return (
-    <section className={`card card-${words.tone}`} aria-labelledby={headingId} data-approval={row.approval_id} data-state={row.state}>
+    <article className={`card card-${words.tone}`} aria-labelledby={headingId} data-approval={row.approval_id} data-state={row.state}>
       <header className="card-head">
         <div className="card-title">
           <Heading id={headingId}>{title}</Heading>
@@ -116,7 +118,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
       )}
 
       <div className="card-section">
-        <h4 className="card-label">Exactly this will be used</h4>
+        <p className="card-label">{row.state === "pending" ? "Exactly this will be used" : "What was asked for"}</p>
         <Values value={row.arguments} label="The values" />
       </div>
 
@@ -161,14 +163,14 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
               Open the conversation
             </Link>
           )}
-          {can(me, "audit.read") && (
+          {can(me, "audit.read") && !props.hideTimeline && (
             <Link to="/audit/$approvalId" params={{ approvalId: row.approval_id }}>
               What happened, step by step
             </Link>
           )}
         </span>
       </footer>
-    </section>
+    </article>
   );
 }
 
@@ -176,7 +178,7 @@ function Result({ row }: { row: Approval }) {
   const text = resultText(row.result);
   return (
     <div className="card-section">
-      <h4 className="card-label">Answer from {row.connection.title}</h4>
+      <p className="card-label">Answer from {row.connection.title}</p>
       {text === null ? <Values value={row.result} label="The answer" /> : <p className="result-text"><Exact text={text} /></p>}
     </div>
   );

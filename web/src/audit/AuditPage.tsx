@@ -20,7 +20,7 @@ export function AuditPage() {
   return (
     <div className="page">
       <h1>Audit</h1>
-      <p className="page-lead">Everything that Toshi was asked, was allowed and did, newest first. Nobody can change these records.</p>
+      <p className="page-lead">Everything that Toshi was asked, was allowed and did, newest first. Records are only ever added.</p>
       <Verify />
       {query.isPending && <Loading what="the records" />}
       {query.isError && !query.data && <Failed sentence={explain(query.error)} onRetry={() => void query.refetch()} />}

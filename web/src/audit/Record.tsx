@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { AuditRecord } from "../api/types";
-import { exact } from "../ui/time";
+import { humanise } from "../approvals/states";
+import { exact, toTheSecond } from "../ui/time";
 import { Exact, Values } from "../ui/Values";
 import { how, remark, sentence } from "./words";
 
@@ -11,7 +12,7 @@ export function Record({ record, link }: { record: AuditRecord; link: boolean })
   return (
     <li className={`event event-${record.event}`}>
       <time className="event-time" dateTime={record.at} title={exact(record.at)}>
-        {new Date(record.at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" })}
+        {toTheSecond(record.at)}
       </time>
       <div className="event-body">
         <p className="event-sentence">
@@ -25,8 +26,8 @@ export function Record({ record, link }: { record: AuditRecord; link: boolean })
         )}
         <div className="event-more">
           {link && record.approval_id && (
-            <Link to="/audit/$approvalId" params={{ approvalId: record.approval_id }} aria-label={`The whole request of: ${sentence(record)}`}>
-              The whole request
+            <Link to="/audit/$approvalId" params={{ approvalId: record.approval_id }}>
+              {record.tool ? `${humanise(record.tool.replace(/^.*__/, ""))}: the whole request` : "The whole request"}
             </Link>
           )}
           <details>

@@ -29,7 +29,10 @@ export function TimelinePage() {
       </p>
       <h1>What happened</h1>
       <section className="page-section" aria-labelledby="timeline">
-        <h2 id="timeline">Step by step{first ? `, ${dayHeading(first.at).toLowerCase() === "today" ? "today" : `from ${dayHeading(first.at)}`}` : ""}</h2>
+        <h2 id="timeline">
+          Step by step
+          {first && <span className="soft"> · {dayHeading(first.at)}</span>}
+        </h2>
         {query.isPending && <Loading what="the records" />}
         {query.isError && !query.data && <Failed sentence={explain(query.error)} onRetry={() => void query.refetch()} />}
         {query.isSuccess && items.length === 0 && <Empty title="There are no records of this request." />}
@@ -42,7 +45,7 @@ export function TimelinePage() {
       </section>
       <section className="page-section" aria-labelledby="request">
         <h2 id="request">The request</h2>
-        <ApprovalCard id={approvalId} showConversation />
+        <ApprovalCard id={approvalId} showConversation hideTimeline />
       </section>
     </div>
   );

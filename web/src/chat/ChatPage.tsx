@@ -136,7 +136,7 @@ function ConversationView({ id, isNew, onFirst }: { id: string; isNew: boolean; 
           </Notice>
         )}
         <Composer
-          draftKey={id}
+          draftKey={conversation.draftKey}
           restored={state.restored}
           busy={sending || state.loading === "loading" || state.loading === "failed"}
           onSend={send}

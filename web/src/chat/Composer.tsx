@@ -63,7 +63,7 @@ export function Composer(props: {
         id={id}
         ref={field}
         rows={1}
-        placeholder="Ask Toshi, or tell it what to do"
+        placeholder="Write to Toshi"
         value={text}
         aria-describedby={hintId}
         aria-invalid={tooLong}

@@ -65,7 +65,7 @@ function Tool({ part, onCardChange }: { part: ToolPart; onCardChange: CardChange
   const changed = useCallback<CardChange>((state, why) => onCardChange(state, why), [onCardChange]);
   if (id) {
     const descriptor = (part.approval as { descriptor?: ApprovalDescriptor } | undefined)?.descriptor;
-    return <ApprovalCard id={id} title={plainTitle(part, descriptor)} onChange={changed} />;
+    return <ApprovalCard id={id} title={plainTitle(part, descriptor)} headingLevel={2} onChange={changed} />;
   }
   return <ToolLine part={part} />;
 }

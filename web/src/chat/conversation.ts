@@ -67,6 +67,11 @@ export class Conversation {
     for (const listener of this.#listeners) listener();
   }
 
+  /** Before the first message there is no conversation yet: what is typed belongs to the next new one. */
+  get draftKey(): string {
+    return this.#state.loading === "new" ? "new" : this.id;
+  }
+
   get #busy(): boolean {
     return this.chat.status === "submitted" || this.chat.status === "streaming";
   }
@@ -81,7 +86,10 @@ export class Conversation {
       if (running || rows.some((row) => isUnderway(row.state))) void this.follow();
     } catch (error) {
       if (this.#state.loading === "ready") return;
-      this.#set({ loading: isProblem(error, 404) ? "missing" : "failed", problem: explain(error) });
+      const missing = isProblem(error, 404);
+      // The first message did not arrive, and what was typed is still here to be sent.
+      if (missing && readDraft(this.id).text) this.#set({ loading: "ready" });
+      else this.#set({ loading: missing ? "missing" : "failed", problem: explain(error) });
     }
   }
 
@@ -108,9 +116,9 @@ export class Conversation {
     if (this.#busy && this.#followers === 0) return;
     this.#generation++;
     await this.chat.stop();
-    const draft = readDraft(this.id);
-    const id = draft.text === text && draft.messageId ? draft.messageId : this.chat.generateId();
-    writeDraft(this.id, { text: "" });
+    const draft = readDraft(this.draftKey);
+    const id = draft.text.trim() === text && draft.messageId ? draft.messageId : this.chat.generateId();
+    writeDraft(this.draftKey, { text: "" });
     this.#set({ problem: null, loading: "ready" });
     announce("Sent. Toshi is answering.");
     const known = new Set(this.chat.messages.map((message) => message.id));

@@ -61,8 +61,10 @@ function Header({ me }: { me: Me | undefined }) {
       <div className="header-row">
         <div className="brand">
           <img src="/icon.svg" alt="" width="28" height="28" />
-          <span className="brand-name">Toshi</span>
-          {me && <span className="school">{me.tenant?.name ?? "All schools"}</span>}
+          <span className="brand-text">
+            <span className="brand-name">Toshi</span>
+            {me && <span className="school">{me.tenant?.name ?? "All schools"}</span>}
+          </span>
         </div>
         {me && (
           <nav className="tabs" aria-label="Main">

@@ -37,7 +37,7 @@ function spell(seconds: number): string {
 export function clock(iso: string | null | undefined, now = Date.now()): string {
   const at = new Date(iso ?? NaN);
   if (Number.isNaN(at.getTime())) return "an unknown time";
-  const time = at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  const time = at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   if (at.toDateString() === new Date(now).toDateString()) return time;
   const day = at.toLocaleDateString(undefined, { day: "numeric", month: "short" });
   const year = at.getFullYear() === new Date(now).getFullYear() ? "" : ` ${at.getFullYear()}`;
@@ -48,7 +48,14 @@ export function exact(iso: string): string {
   const at = new Date(iso);
   return Number.isNaN(at.getTime())
     ? iso
-    : at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+    : at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+}
+
+export function toTheSecond(iso: string): string {
+  const at = new Date(iso);
+  return Number.isNaN(at.getTime())
+    ? iso
+    : at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 }
 
 export function dayHeading(iso: string, now = Date.now()): string {

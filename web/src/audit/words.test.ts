@@ -1,0 +1,65 @@
+import { expect, it } from "vitest";
+import type { AuditRecord } from "../api/types";
+import { how, remark, sentence, verdict } from "./words";
+
+const record = (event: string, detail: AuditRecord["detail"] = {}): AuditRecord => ({
+  subject: "s",
+  seq: 1,
+  event,
+  at: "2026-01-05T08:00:00Z",
+  conversation_id: null,
+  turn_id: null,
+  approval_id: "a",
+  connection_id: null,
+  tool: "post_message",
+  actor: { kind: "user", id: "u", name: "Ana" },
+  how: "web",
+  request_id: null,
+  detail,
+  arguments_hmac: null,
+  prev: null,
+  hash: "h",
+});
+
+it("every event of the audit has its own sentence", () => {
+  const events = [
+    "requested",
+    "shown",
+    "decided",
+    "refused",
+    "claimed",
+    "attempted",
+    "settled",
+    "expired",
+    "voided",
+    "superseded",
+    "blocked",
+    "resolved",
+    "read",
+  ];
+  const sentences = events.map((event) => sentence(record(event)));
+  expect(new Set(sentences).size).toBe(events.length);
+});
+
+it("a decision names who and how, and keeps the person's reason", () => {
+  const rejected = record("decided", { decision: "reject", reason: "Wrong day" });
+  expect(sentence(rejected)).toBe("Ana rejected it.");
+  expect(how(rejected)).toBe("in the web console");
+  expect(remark(rejected)).toBe("Wrong day");
+});
+
+it("an outcome that is not known is never told as a failure", () => {
+  expect(sentence(record("settled", { state: "unknown" }))).toContain("not known");
+  expect(sentence(record("settled", { state: "failed" }))).toBe("It did not work.");
+});
+
+it("an event from a newer server is still readable", () => {
+  expect(sentence(record("grant_used"))).toBe("Grant used.");
+});
+
+it("the check names the first bad record, and does not claim a seal that is not there", () => {
+  const bad = verdict({ ok: false, sealed_to: null, checked: 3, first_bad: { subject: "a", seq: 2, problem: "altered" } });
+  expect(bad).toMatchObject({ ok: false });
+  expect(bad.text).toContain("record 2 of a: altered");
+  expect(verdict({ ok: true, sealed_to: null, checked: 3, first_bad: null }).text).toContain("No signed seal");
+});
