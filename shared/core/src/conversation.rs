@@ -27,7 +27,14 @@ pub struct ConversationRow {
     /// Turns that are not done.
     #[serde(default)]
     pub open: Vec<TurnId>,
+    /// Message numbers, from and up to but without, that were sent again with another text: they
+    /// stay on record and leave the prompt and the page.
+    #[serde(default)]
+    pub replaced: Vec<(u64, u64)>,
     pub created_at: Millis,
+    /// Its contents were erased; the id is not used again.
+    #[serde(default)]
+    pub deleted_at: Option<Millis>,
 }
 
 impl ConversationRow {
@@ -46,8 +53,24 @@ impl ConversationRow {
             fence: 0,
             lease_until: None,
             open: Vec::new(),
+            replaced: Vec::new(),
             created_at: now,
+            deleted_at: None,
         }
+    }
+
+    /// Takes the messages from `from` on out of the prompt. A later range swallows earlier ones.
+    pub fn replace(&mut self, from: u64, next: u64) {
+        self.replaced.retain(|(start, _)| *start < from);
+        if from < next {
+            self.replaced.push((from, next));
+        }
+    }
+
+    pub fn is_replaced(&self, seq: u64) -> bool {
+        self.replaced
+            .iter()
+            .any(|(from, to)| (*from..*to).contains(&seq))
     }
 
     pub fn is_held(&self, now: Millis) -> bool {

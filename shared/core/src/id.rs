@@ -100,7 +100,7 @@ impl<'de, K: Kind> Deserialize<'de> for Id<K> {
 }
 
 /// The kinds of [`Id`].
-pub mod kind {
+mod kind {
     use super::Kind;
 
     #[derive(Debug)]
@@ -223,7 +223,7 @@ impl<'de, K: NameKind> Deserialize<'de> for Name<K> {
 }
 
 /// The kinds of [`Name`].
-pub mod name {
+mod name {
     use super::NameKind;
 
     #[derive(Debug)]

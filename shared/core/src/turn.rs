@@ -152,9 +152,6 @@ pub struct MessageRow {
     pub turn: TurnId,
     #[serde(flatten)]
     pub author: MessageAuthor,
-    /// Sent again with another text or regenerated: stays on record, leaves the prompt.
-    #[serde(default)]
-    pub replaced: bool,
     pub at: Millis,
 }
 
@@ -162,11 +159,14 @@ pub struct MessageRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InboxRow {
     pub inbox: InboxId,
+    /// The ids that its turn and its answer will have, so that whoever sent it can follow.
+    pub turn: TurnId,
+    pub answer: MessageId,
     pub user: UserId,
     pub message: UserMessageId,
     pub text: String,
     pub at: Millis,
-    /// The message numbers from which on it replaces the conversation.
+    /// It replaces the conversation from this message number on.
     pub replaces_from: Option<u64>,
 }
 
