@@ -14,7 +14,7 @@ NPM := npm --prefix web
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run stop reset token test test-rust test-web test-infra test-e2e \
-	lint lint-rust lint-deps lint-advisories lint-infra lint-web openapi deploy
+	lint lint-rust lint-deps lint-advisories lint-infra lint-web bench openapi deploy
 
 help: ## List the commands
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,9 @@ lint-infra: ## The template, by cfn-lint and sam, and whether its API body is up
 lint-web: setup ## Lint and types of the web console
 	@$(NPM) run lint
 	@$(NPM) run typecheck
+
+bench: ## Measure what is shipped against its goals (a release build: takes minutes)
+	@$(DEV) sizes
 
 openapi: ## Write infra/openapi.json from the code and the API body from it
 	@$(PYTHON) infra/openapi_body.py

@@ -42,6 +42,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     command("setup", "install the pinned packages and the browser that the tests use")
     command("setup-python", "install the pinned Python packages only")
     command("advisories", "check the dependencies for known vulnerabilities")
+    command("sizes", "print what each function weighs as it is shipped")
     deploy = command("deploy", "build, upload and deploy to AWS")
     deploy.add_argument("--stack", required=True)
     deploy.add_argument("--bucket", required=True)
@@ -83,6 +84,9 @@ def main() -> int:
         case "advisories":
             commands.setup_python()
             return advisories()
+        case "sizes":
+            require_tools()
+            return commands.sizes()
         case "run":
             return commands.run(options.port, options.auth)
         case "stop":

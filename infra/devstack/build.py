@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -18,6 +19,8 @@ FUNCTIONS = {
     "ApprovalsWorkerCode": "approvals-worker",
     "RefreshCode": "refresh",
 }
+# Of the runtime provided.al2023.
+LAMBDA_GLIBC = (2, 34)
 PACKAGES = ("toshi-chat", "toshi-approvals", "toshi-refresh")
 WEB = ROOT / "web"
 WEB_IGNORED = {"node_modules", "dist", "e2e", "test-results", "playwright-report"}
@@ -44,8 +47,19 @@ def binaries() -> Path:
     return target_folder() / "debug"
 
 
+def host_target() -> str:
+    """The target of this machine, as rustc calls it."""
+    told = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+    return re.search(r"^host: (.+)$", told, re.MULTILINE)[1]
+
+
 def release_binaries(target: str) -> Path:
     """Build the functions alone, as they are shipped; the folder with the binaries."""
+    library = subprocess.run(
+        ["rustc", "--print", "target-libdir", "--target", target], capture_output=True, text=True
+    )
+    if library.returncode or not Path(library.stdout.strip()).is_dir():
+        raise Refused(f"Rust cannot build for {target} here: run `rustup target add {target}`")
     command = ["cargo", "build", "--release", "--bins", "--target", target]
     for package in PACKAGES:
         command += ["-p", package]
@@ -55,7 +69,24 @@ def release_binaries(target: str) -> Path:
     return target_folder() / target / "release"
 
 
-def zips(folder: Path) -> dict[str, Path]:
+def newest_glibc(binary: Path) -> tuple[int, ...]:
+    """The newest version of the C library that a binary asks for."""
+    asked = re.findall(rb"GLIBC_(\d+)\.(\d+)", binary.read_bytes())
+    return max((tuple(map(int, version)) for version in asked), default=(0,))
+
+
+def require_old_glibc(folder: Path) -> None:
+    """Refuse binaries that the functions' runtime could not load."""
+    for name in FUNCTIONS.values():
+        needed = newest_glibc(folder / name)
+        if needed > LAMBDA_GLIBC:
+            raise Refused(
+                f"{name} needs glibc {'.'.join(map(str, needed))} and provided.al2023 has "
+                f"{'.'.join(map(str, LAMBDA_GLIBC))}: build on an older system, such as Amazon Linux 2023"
+            )
+
+
+def zips(folder: Path, level: int = 1) -> dict[str, Path]:
     """One zip per function, by template parameter; a zip is made again when its binary changed."""
     made = {}
     for parameter, name in FUNCTIONS.items():
@@ -67,12 +98,12 @@ def zips(folder: Path) -> dict[str, Path]:
         if not target.exists():
             shutil.rmtree(store, ignore_errors=True)
             store.mkdir(parents=True)
-            pack(binary, target)
+            pack(binary, target, level)
         made[parameter] = target
     return made
 
 
-def pack(binary: Path, target: Path) -> None:
+def pack(binary: Path, target: Path, level: int) -> None:
     """A stripped copy of the binary as the executable `bootstrap`, byte for byte reproducible."""
     stripped = target.with_suffix(".stripped")
     subprocess.run(["strip", "-s", "-o", stripped, binary], check=True)
@@ -82,7 +113,7 @@ def pack(binary: Path, target: Path) -> None:
     entry.compress_type = zipfile.ZIP_DEFLATED
     partial = target.with_suffix(".partial")
     with zipfile.ZipFile(partial, "w") as archive:
-        archive.writestr(entry, stripped.read_bytes(), compresslevel=1)
+        archive.writestr(entry, stripped.read_bytes(), compresslevel=level)
     stripped.unlink()
     os.replace(partial, target)
 

@@ -16,6 +16,9 @@ from .stack import Emulator, Stack, folder_for, guarded
 from .tools import ENVIRONMENTS, browser, environment_python
 
 FOREGROUND = "foreground.pid"
+# Goal and limit of a function as it is shipped, in 10^6 bytes.
+BINARY_MB = (9, 14)
+ZIP_MB = (4.2, 6)
 
 
 def setup_python() -> None:
@@ -160,7 +163,9 @@ def deploy(stack: str, bucket: str, target: str, parameters: list[str]) -> int:
     missing = [name for name in ("LlmUrl", "LlmModel", "AllowedOrigin") if name not in overrides]
     if missing:
         raise Refused(f"missing parameters: {', '.join(f'{name}=…' for name in missing)}")
-    zips = build.zips(build.release_binaries(target))
+    folder = build.release_binaries(target)
+    build.require_old_glibc(folder)
+    zips = build.zips(folder, level=9)
     overrides |= {"CodeBucket": bucket, "Architecture": architecture(target)}
     objects = boto3.client("s3")
     for parameter, path in zips.items():
@@ -179,6 +184,23 @@ def deploy(stack: str, bucket: str, target: str, parameters: list[str]) -> int:
     if done.returncode == 0:
         publish(stack)
     return done.returncode
+
+
+def sizes() -> int:
+    """Print what each function weighs as it is shipped, against its goal and its limit."""
+    target = build.host_target()
+    folder = build.release_binaries(target)
+    over = False
+    say(f"{'function':<18} {'binary MB':>9} {'goal':>5} {'must':>5}   {'zip MB':>6} {'goal':>5} {'must':>5}")
+    for path in build.zips(folder, level=9).values():
+        binary = (folder / path.parent.name).stat().st_size / 1e6
+        packed = path.stat().st_size / 1e6
+        over |= binary > BINARY_MB[1] or packed > ZIP_MB[1]
+        say(
+            f"{path.parent.name:<18} {binary:>9.2f} {BINARY_MB[0]:>5} {BINARY_MB[1]:>5}   "
+            f"{packed:>6.2f} {ZIP_MB[0]:>5} {ZIP_MB[1]:>5}"
+        )
+    return 1 if over else 0
 
 
 def publish(stack: str) -> None:

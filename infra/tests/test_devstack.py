@@ -40,6 +40,17 @@ class Zips(unittest.TestCase):
         self.assertNotEqual(build.code_key(build.zips(self.folder)["ChatCode"]), before)
 
 
+class Releases(unittest.TestCase):
+    def test_a_binary_that_asks_for_a_newer_c_library_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in build.FUNCTIONS.values():
+                Path(folder, name).write_bytes(b"\x7fELF..GLIBC_2.9\0GLIBC_2.34\0GLIBC_PRIVATE")
+            build.require_old_glibc(Path(folder))
+            Path(folder, "refresh").write_bytes(b"GLIBC_2.34\0GLIBC_2.36\0")
+            with self.assertRaisesRegex(common.Refused, "refresh needs glibc 2.36"):
+                build.require_old_glibc(Path(folder))
+
+
 class Processes(unittest.TestCase):
     def test_a_recorded_pid_that_now_belongs_to_another_program_is_not_ours(self):
         self.assertFalse(children.is_ours(os.getpid(), ["run", "--port", "8080"]))
