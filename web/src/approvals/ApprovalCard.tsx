@@ -86,11 +86,12 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
     announce(`${title}: ${words.sentence}`);
   }, [words.sentence, title]);
 
-  const stored = (state: ApprovalState) => {
+  const onStored = (state: ApprovalState) => {
     // The buttons are gone now: the focus goes to what became of it.
     requestAnimationFrame(() => statusRef.current?.focus());
     onChange?.(state, "decided");
   };
+  const sender = useSender(row.approval_id, onStored);
 
   return (
     <article className={`card card-${words.tone}`} aria-labelledby={headingId} data-approval={row.approval_id} data-state={row.state}>
@@ -144,10 +145,17 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
         )}
       </div>
 
+      {/* Stays when the row that was read again offers no buttons any more. */}
+      {sender.problem && (
+        <Notice tone="bad" live onDismiss={sender.dismiss}>
+          {sender.problem}
+        </Notice>
+      )}
+
       {row.result !== null && row.result !== undefined && <Result row={row} />}
 
-      {row.state === "pending" && row.can_decide && can(me, "approvals.decide") && <Decide row={row} onStored={stored} />}
-      {row.state === "unknown" && row.can_resolve && <Resolve row={row} onStored={stored} />}
+      {row.state === "pending" && row.can_decide && can(me, "approvals.decide") && <Decide row={row} sender={sender} />}
+      {row.state === "unknown" && row.can_resolve && <Resolve row={row} sender={sender} />}
 
       {stale && !isFinal(row.state) && (
         <Notice tone="wait">The newest state can't be read at the moment. This is the last one that was read.</Notice>
@@ -199,7 +207,7 @@ function Countdown({ until, id }: { until: string; id: string }) {
 }
 
 /** Sends something about a row and shows the row that came back, or says in words why it did not work. */
-function useStored(id: string, onStored: (state: ApprovalState) => void) {
+function useSender(id: string, onStored: (state: ApprovalState) => void) {
   const queries = useQueryClient();
   const [sending, setSending] = useState<string | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
@@ -224,14 +232,16 @@ function useStored(id: string, onStored: (state: ApprovalState) => void) {
       setSending(null);
     }
   };
-  return { sending, problem, send };
+  return { sending, problem, send, dismiss: () => setProblem(null) };
 }
 
-function Decide({ row, onStored }: { row: Approval; onStored: (state: ApprovalState) => void }) {
+type Sender = ReturnType<typeof useSender>;
+
+function Decide({ row, sender }: { row: Approval; sender: Sender }) {
   const draft = `reject.${row.approval_id}`;
   const [rejecting, setRejecting] = useState(() => readDraft(draft).text !== "");
   const [reason, setReason] = useState(() => readDraft(draft).text);
-  const { sending, problem, send } = useStored(row.approval_id, onStored);
+  const { sending, send } = sender;
   const over = remaining(row.decide_by, useNow()).over;
   const fieldId = useId();
   const rejectButton = useRef<HTMLButtonElement>(null);
@@ -254,7 +264,6 @@ function Decide({ row, onStored }: { row: Approval; onStored: (state: ApprovalSt
 
   return (
     <div className="card-actions">
-      {problem && <Notice tone="bad" live>{problem}</Notice>}
       {rejecting ? (
         <form
           className="reason"
@@ -318,11 +327,11 @@ function Decide({ row, onStored }: { row: Approval; onStored: (state: ApprovalSt
   );
 }
 
-function Resolve({ row, onStored }: { row: Approval; onStored: (state: ApprovalState) => void }) {
+function Resolve({ row, sender }: { row: Approval; sender: Sender }) {
   const draft = `resolve.${row.approval_id}`;
   const [reason, setReason] = useState(() => readDraft(draft).text);
   const [missing, setMissing] = useState(false);
-  const { sending, problem, send } = useStored(row.approval_id, onStored);
+  const { sending, send } = sender;
   const fieldId = useId();
   const hintId = useId();
   const field = useRef<HTMLTextAreaElement>(null);
@@ -339,7 +348,6 @@ function Resolve({ row, onStored }: { row: Approval; onStored: (state: ApprovalS
 
   return (
     <div className="card-actions">
-      {problem && <Notice tone="bad" live>{problem}</Notice>}
       <form className="reason" onSubmit={(event) => event.preventDefault()}>
         <label htmlFor={fieldId}>What did you find in {row.connection.title}?</label>
         <textarea

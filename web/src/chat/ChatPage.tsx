@@ -93,7 +93,6 @@ function ConversationView({ id, isNew, onFirst }: { id: string; isNew: boolean; 
   );
 
   const streaming = chat.status === "submitted" || chat.status === "streaming";
-  const sending = streaming && !state.following;
   const empty = chat.messages.length === 0;
 
   const send = (text: string) => {
@@ -115,7 +114,7 @@ function ConversationView({ id, isNew, onFirst }: { id: string; isNew: boolean; 
         chat={chat}
         busy={streaming}
         onCardChange={onCardChange}
-        below={state.following && !streaming ? <Writing label="Looking for news…" /> : null}
+        below={state.following && !streaming ? <Writing label="Toshi is working on it…" /> : null}
       >
         {state.loading === "loading" && <Loading what="this conversation" />}
         {state.loading === "failed" && (
@@ -138,7 +137,7 @@ function ConversationView({ id, isNew, onFirst }: { id: string; isNew: boolean; 
         <Composer
           draftKey={conversation.draftKey}
           restored={state.restored}
-          busy={sending || state.loading === "loading" || state.loading === "failed"}
+          busy={state.posting || state.loading === "loading" || state.loading === "failed"}
           onSend={send}
           focusFirst={wide}
         />

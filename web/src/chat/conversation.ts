@@ -18,6 +18,8 @@ export type Loading = "new" | "loading" | "ready" | "missing" | "failed";
 
 export interface ConversationState {
   loading: Loading;
+  /** A message is being sent and answered. */
+  posting: boolean;
   /** Something is going on that was not started by the message being sent. */
   following: boolean;
   /** A sentence about what went wrong with the last message. */
@@ -35,14 +37,13 @@ export class Conversation {
   #state: ConversationState;
   #listeners = new Set<() => void>();
   #queries: QueryClient;
-  #followers = 0;
   #generation = 0;
   #expectUntil = 0;
 
   constructor(id: string, isNew: boolean, queries: QueryClient) {
     this.id = id;
     this.#queries = queries;
-    this.#state = { loading: isNew ? "new" : "loading", following: false, problem: null, restored: 0 };
+    this.#state = { loading: isNew ? "new" : "loading", posting: false, following: false, problem: null, restored: 0 };
     this.chat = new Chat<ToshiMessage>({
       id,
       transport: new DefaultChatTransport<ToshiMessage>({
@@ -113,8 +114,9 @@ export class Conversation {
 
   /** Sends one message. Text that did not arrive goes back into the input, under the same id. */
   async send(text: string): Promise<void> {
-    if (this.#busy && this.#followers === 0) return;
+    if (this.#state.posting) return;
     this.#generation++;
+    this.#set({ posting: true, following: false });
     await this.chat.stop();
     const draft = readDraft(this.draftKey);
     const id = draft.text.trim() === text && draft.messageId ? draft.messageId : this.chat.generateId();
@@ -125,10 +127,12 @@ export class Conversation {
     const sending = this.chat.sendMessage({ id, role: "user", parts: [{ type: "text", text }] });
     void pause(1500).then(() => this.#queries.invalidateQueries({ queryKey: ["conversations"] }));
     await sending;
+    this.#set({ posting: false });
     void this.#queries.invalidateQueries({ queryKey: ["conversations"] });
     void this.#queries.invalidateQueries({ queryKey: ["approvals"] });
-    if (this.chat.status === "error") await this.#recover(id, text, this.chat.error, known);
-    else announce(this.#asksSomething(known) ? "Toshi asks for your approval." : "Toshi has answered.");
+    if (this.chat.status === "error") {
+      if (!(await this.#recover(id, text, this.chat.error, known))) return;
+    } else announce(this.#asksSomething(known) ? "Toshi asks for your approval." : "Toshi has answered.");
     await this.#reload().then(
       (running) => (running ? void this.follow() : undefined),
       () => undefined,
@@ -140,7 +144,8 @@ export class Conversation {
     return last !== undefined && !known.has(last.id) && openStep(last).length > 0;
   }
 
-  async #recover(id: string, text: string, error: unknown, known: Set<string>): Promise<void> {
+  /** True when the message arrived in spite of the failure. */
+  async #recover(id: string, text: string, error: unknown, known: Set<string>): Promise<boolean> {
     const sentence = explain(error);
     this.chat.clearError();
     const stored = await api.messages(this.id).then(
@@ -155,6 +160,7 @@ export class Conversation {
     }
     this.#set({ problem: sentence });
     announce(sentence);
+    return stored || answered;
   }
 
   dismissProblem(): void {
@@ -174,7 +180,6 @@ export class Conversation {
     const seen = this.#fingerprint();
     let settledAt: number | null = null;
     let wait = 500;
-    this.#followers++;
     this.#set({ following: true });
     try {
       while (generation === this.#generation && Date.now() - started < FOLLOW_MS) {
@@ -190,8 +195,7 @@ export class Conversation {
         wait = Math.min(wait * 1.3, 2500);
       }
     } finally {
-      this.#followers--;
-      if (this.#followers === 0) {
+      if (generation === this.#generation) {
         this.#expectUntil = 0;
         this.#set({ following: false });
         void this.#queries.invalidateQueries({ queryKey: ["approvals"] });
