@@ -1,7 +1,7 @@
 //! Who a person is: schools, issuers, identities, users.
 
 use serde::{Deserialize, Serialize};
-use toshi_core::{Role, TenantId, UserId};
+use toshi_core::{Millis, Role, TenantId, UserId};
 
 use crate::item::{Range, from_item, to_item};
 use crate::keys::{self, prefix};
@@ -24,6 +24,9 @@ pub struct TenantRow {
     /// How long a question waits, in milliseconds; absent means the product's default.
     #[serde(default)]
     pub decide_within_ms: Option<i64>,
+    /// Nothing of the school is older: where a search through its days may stop.
+    #[serde(default)]
+    pub created_at: Option<Millis>,
 }
 
 /// One school that a person belongs to, or the platform.
