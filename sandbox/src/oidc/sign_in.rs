@@ -146,7 +146,12 @@ fn back(issuer: &Issuer, ask: &Ask, answer: &[(&str, &str)]) -> Response {
 }
 
 fn redirect(address: &str, pairs: &[(&str, &str)]) -> Response {
-    let target = reqwest::Url::parse_with_params(address, pairs)
+    let parsed = if pairs.is_empty() {
+        reqwest::Url::parse(address)
+    } else {
+        reqwest::Url::parse_with_params(address, pairs)
+    };
+    let target = parsed
         .ok()
         .and_then(|url| HeaderValue::from_str(url.as_str()).ok());
     match target {

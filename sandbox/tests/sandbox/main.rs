@@ -1,1 +1,9 @@
+//! The sandbox over the wire, as its users meet it.
 
+mod control;
+mod front;
+mod harness;
+mod issuer;
+mod mcp;
+mod model;
+mod runtime_host;
