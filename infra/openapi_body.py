@@ -40,8 +40,10 @@ GATEWAY_RESPONSES = {
     "MISSING_AUTHENTICATION_TOKEN": (404, "Not found", "There is nothing at this address.", "not_found"),
     "THROTTLED": (429, "Too many requests", "Wait a moment and try again.", "rate_limited"),
     "REQUEST_TOO_LARGE": (413, "Too large", "The request is larger than allowed.", "too_large"),
-    "DEFAULT_4XX": (400, "Bad request", "The request could not be read.", "bad_request"),
-    "DEFAULT_5XX": (503, "Unavailable", "The service could not answer. Try again.", "unavailable"),
+    "INTEGRATION_TIMEOUT": (504, "Too slow", "The service took too long to answer.", "unavailable"),
+    # All others keep the status that the gateway gives them.
+    "DEFAULT_4XX": (None, "Bad request", "The request was not accepted.", "bad_request"),
+    "DEFAULT_5XX": (None, "Unavailable", "The service could not answer. Try again.", "unavailable"),
 }
 
 
@@ -140,9 +142,12 @@ def gateway_responses() -> list[str]:
             "detail": detail,
             "code": code,
         }
+        lines.append(f"  {kind}:")
+        if status is None:
+            del problem["status"]
+        else:
+            lines.append(f'    statusCode: "{status}"')
         lines += [
-            f"  {kind}:",
-            f"    statusCode: {status}",
             "    responseParameters:",
             "      gatewayresponse.header.Content-Type: \"'application/problem+json'\"",
             "      gatewayresponse.header.Access-Control-Allow-Origin: !Sub \"'${AllowedOrigin}'\"",
