@@ -40,9 +40,10 @@ def target_folder() -> Path:
 def binaries() -> Path:
     """Build everything in the development profile; the folder with the binaries."""
     with phase("Rust build"), prepared_by_one():
-        # The whole workspace, as the tests do: another selection would mean other features and
-        # a second copy of the dependencies.
-        if subprocess.run(["cargo", "build", "--workspace", "--bins"], cwd=ROOT).returncode:
+        # As the tests select it: another selection would mean other features and a second copy of
+        # the dependencies. `--examples` adds what only tests need to that choice, and no target.
+        command = ["cargo", "build", "--workspace", "--bins", "--examples"]
+        if subprocess.run(command, cwd=ROOT).returncode:
             raise Refused("the Rust build failed: see cargo's message above")
     return target_folder() / "debug"
 
