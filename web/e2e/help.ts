@@ -7,7 +7,7 @@ export const WIDTHS = [375, 414, 768, 1280];
 export async function signIn(browser: Browser, person = "lakeside-admin"): Promise<{ context: BrowserContext; page: Page }> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 } });
   const page = await context.newPage();
-  failOnPageErrors(page);
+  await failOnPageErrors(page);
   await page.goto("/");
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.locator(`button[name="person"][value="${person}"]`).click();
@@ -16,12 +16,14 @@ export async function signIn(browser: Browser, person = "lakeside-admin"): Promi
 }
 
 /** Script errors and refusals of the content security policy are failures of the page. */
-function failOnPageErrors(page: Page): void {
+async function failOnPageErrors(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) => {
+      throw new Error(`refused by the content security policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`);
+    });
+  });
   page.on("pageerror", (error) => {
     throw error;
-  });
-  page.on("console", (message) => {
-    if (message.text().includes("Content Security Policy")) throw new Error(message.text());
   });
 }
 

@@ -1,15 +1,12 @@
+import "./validation";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { config as validation } from "zod/v4/core";
 import { makeQueryClient } from "./api/queries";
 import { loadConfig } from "./config";
 import { router } from "./router";
 import "./styles.css";
-
-// The schema library tries to compile code otherwise, which the content security policy forbids.
-validation({ jitless: true });
 
 const place = document.getElementById("root");
 if (!place) throw new Error("index.html has no place for the page");

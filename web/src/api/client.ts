@@ -18,7 +18,8 @@ export async function authFetch(input: RequestInfo | URL, init: RequestInit = {}
   const send = async () => {
     const headers = new Headers(init.headers);
     const token = await accessToken();
-    if (token) headers.set("authorization", `Bearer ${token}`);
+    if (!token) throw new Problem(401, { code: "token_expired" });
+    headers.set("authorization", `Bearer ${token}`);
     const response = await fetch(input, { ...init, headers });
     learnServerTime(response.headers.get("date"));
     return response;

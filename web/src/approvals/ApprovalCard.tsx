@@ -12,7 +12,7 @@ import { Exact, Values } from "../ui/Values";
 import { Notice, Time } from "../ui/parts";
 import { exact, remaining } from "../ui/time";
 import { resultText } from "./result";
-import { describe, humanise, isFinal, RISK_WORDS } from "./states";
+import { cause, describe, humanise, isFinal, RISK_WORDS } from "./states";
 
 export interface CardProps {
   id: string;
@@ -137,7 +137,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
             Reason given: <Exact text={row.reason} />
           </p>
         )}
-        {row.outcome_note && <p>{row.outcome_note}</p>}
+        {cause(row) && <p>{cause(row)}</p>}
         {row.resolved_reason && (
           <p>
             What was found: <Exact text={row.resolved_reason} />

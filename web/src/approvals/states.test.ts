@@ -1,6 +1,6 @@
 import { describe as group, expect, it } from "vitest";
 import { APPROVAL_STATES, type Approval } from "../api/types";
-import { describe, humanise, isFinal, isSettled, isUnderway } from "./states";
+import { cause, describe, humanise, isFinal, isSettled, isUnderway } from "./states";
 
 const ana = { id: "u-ana", name: "Ana" };
 const base: Approval = {
@@ -75,6 +75,11 @@ group("the words for a state", () => {
     expect(describe({ ...others, approver: "role:deputy" }).sentence).toContain("the role deputy");
     expect(describe({ ...others, approver: "second_person" }).sentence).toContain("a second person");
   });
+});
+
+it("the server's cause is shown where something did not happen as asked, and nowhere twice", () => {
+  const noted = APPROVAL_STATES.filter((state) => cause({ ...base, state, outcome_note: "why" }) !== null);
+  expect(noted).toEqual(["voided", "superseded", "blocked", "failed"]);
 });
 
 group("a state", () => {

@@ -88,7 +88,7 @@ export function describe(approval: Approval, myId?: string): StateWords {
     case "blocked":
       return {
         label: "Blocked",
-        sentence: `Approved by ${who}${when}, but your school's settings stopped it. Nothing was done.`,
+        sentence: `Approved by ${who}${when}, but it was stopped before it was sent. Nothing was done.`,
         tone: "bad",
       };
     case "failed":
@@ -118,6 +118,19 @@ function personIs(person: Approval["resolved_by"], myId: string | undefined): bo
 
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** The server's own words for a state, where they add a cause to ours. */
+export function cause(approval: Approval): string | null {
+  switch (approval.state) {
+    case "failed":
+    case "blocked":
+    case "voided":
+    case "superseded":
+      return approval.outcome_note;
+    default:
+      return null;
+  }
 }
 
 export const RISK_WORDS: Record<Approval["risk"], string> = {

@@ -29,6 +29,7 @@ it("every event of the audit has its own sentence", () => {
     "refused",
     "claimed",
     "attempted",
+    "late_result",
     "settled",
     "expired",
     "voided",

@@ -40,7 +40,7 @@ export function sentence(record: AuditRecord): string {
     case "shown":
       return record.actor.kind === "system" ? "The request was shown." : `The request was shown to ${who}.`;
     case "decided": {
-      const decision = text(detail, "decision", "answer");
+      const decision = text(detail, "answer", "decision");
       if (decision === "approve" || decision === "approved") return `${who} approved it.`;
       if (decision === "reject" || decision === "rejected") return `${who} rejected it.`;
       return `${who} answered.`;
@@ -48,11 +48,13 @@ export function sentence(record: AuditRecord): string {
     case "refused":
       return `An answer from ${who} was not accepted.`;
     case "claimed":
-      return "Toshi took up the approved call, to make it once.";
+      return "Toshi took up the approved call and sent it.";
     case "attempted":
       return `The call was sent${attempt(detail)}.`;
+    case "late_result":
+      return "The tool's true answer arrived late and was recorded.";
     case "settled":
-      switch (text(detail, "state", "outcome")) {
+      switch (text(detail, "outcome", "state")) {
         case "succeeded":
           return "It was done.";
         case "failed":
@@ -63,13 +65,15 @@ export function sentence(record: AuditRecord): string {
           return "The outcome was recorded.";
       }
     case "expired":
-      return "The time was over, so nothing was done.";
+      return text(detail, "was") === "approved"
+        ? "The approved call could not be started in time, so nothing was done."
+        : "The time to answer was over, so nothing was done.";
     case "voided":
       return "The request was withdrawn, because something it relied on changed.";
     case "superseded":
       return "A newer request took the place of this one.";
     case "blocked":
-      return "The school's settings stopped it. Nothing was done.";
+      return "It was stopped before it was sent. Nothing was done.";
     case "resolved":
       switch (text(detail, "outcome")) {
         case "done":
@@ -87,13 +91,13 @@ export function sentence(record: AuditRecord): string {
 }
 
 function attempt(detail: AuditRecord["detail"]): string {
-  const number = text(detail, "attempt", "n");
-  return number && number !== "1" ? ` (attempt ${number})` : "";
+  const number = text(detail, "number");
+  return number && number !== "1" ? ` again (attempt ${number})` : "";
 }
 
 /** A person's own words that belong to the record. */
 export function remark(record: AuditRecord): string | null {
-  return text(record.detail, "reason", "note", "outcome_note");
+  return text(record.detail, "reason", "note");
 }
 
 export function verdict(result: Verification): { ok: boolean; text: string } {

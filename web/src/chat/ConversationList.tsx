@@ -26,7 +26,7 @@ export function ConversationList(props: { currentId: string | undefined; onPick:
         New conversation
       </button>
       {query.isPending && <Loading what="your conversations" />}
-      {query.isError && <Failed sentence={explain(query.error)} onRetry={() => void query.refetch()} />}
+      {query.isError && !query.data && <Failed sentence={explain(query.error)} onRetry={() => void query.refetch()} />}
       {query.isSuccess && items.length === 0 && <p className="conversations-none">Your conversations will be listed here.</p>}
       <ul>
         {items.map((item) => (

@@ -5,6 +5,12 @@ import { Conversation } from "./conversation";
 import { readDraft } from "./drafts";
 import { isToolPart } from "./seed";
 
+vi.mock("../auth/session", () => ({
+  accessToken: () => Promise.resolve("a-token"),
+  refresh: () => Promise.resolve(false),
+  endSession: () => undefined,
+}));
+
 interface Seen {
   method: string;
   path: string;
