@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     extract::{Request, State},
-    http::{HeaderValue, header},
+    http::{HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{any, get},
@@ -17,7 +17,7 @@ use serde_json::json;
 
 pub(crate) use proxy::unreachable;
 
-use crate::{App, control, guard, llm, mcp, oidc, page};
+use crate::{App, control, guard, llm, mcp, oidc, page, problem::Problem};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let sandbox = Router::new()
@@ -26,6 +26,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .nest("/mcp", mcp::routes())
         .nest("/llm", llm::routes())
         .route("/style.css", get(style))
+        .fallback(nothing)
         .layer(middleware::from_fn_with_state(
             Arc::clone(&app),
             own_callers_only,
@@ -34,6 +35,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .nest("/_sandbox", sandbox)
         .route("/v1/chat", any(proxy::chat))
         .route("/v1/chat/{*rest}", any(proxy::chat))
+        .route("/v1", any(proxy::api))
+        .route("/v1/", any(proxy::api))
         .route("/v1/{*rest}", any(proxy::api))
         .route("/config.json", get(config))
         .fallback(files::serve)
@@ -45,6 +48,11 @@ async fn own_callers_only(State(app): State<Arc<App>>, request: Request, next: N
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
+}
+
+async fn nothing() -> Problem {
+    let detail = "There is nothing here. GET /_sandbox lists what there is.";
+    Problem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
 async fn style() -> Response {

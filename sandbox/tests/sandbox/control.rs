@@ -1,9 +1,11 @@
 //! The control interface.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::harness::{Here, problem};
+use crate::harness::{Folder, Here, problem};
 
 #[tokio::test]
 async fn switches_are_merged_checked_kept_and_cleared() -> anyhow::Result<()> {
@@ -102,5 +104,23 @@ async fn every_switch_and_route_is_on_the_documentation_page() -> anyhow::Result
     for word in switches.chain(routes) {
         assert!(page.contains(word), "{word}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_no_page() -> anyhow::Result<()> {
+    let here = Here::start().await?;
+    let nothing = problem(here.get("/_sandbox/other").await?).await?;
+    assert_eq!(nothing, (404, "not_found".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_read_is_told_with_what_to_do() -> anyhow::Result<()> {
+    let state = Folder::new()?;
+    std::fs::write(state.path().join("sandbox.json"), "{")?;
+    let started = Here::start_with(state, Duration::from_secs(1)).await;
+    let error = started.err().context("started with a broken state")?;
+    assert!(error.to_string().contains("sandbox.json") && error.to_string().contains("remove it"));
     Ok(())
 }

@@ -66,7 +66,7 @@ fn stack(emulator: &str) -> Value {
 async fn until_the_deploy_is_done_the_api_says_that_it_is_starting() -> anyhow::Result<()> {
     let here = Here::start().await?;
     let starting = (503, "starting".to_owned());
-    for path in ["/v1/health", "/v1/chat", "/v1/chat/abc/stream"] {
+    for path in ["/v1", "/v1/health", "/v1/chat", "/v1/chat/abc/stream"] {
         assert_eq!(problem(here.get(path).await?).await?, starting, "{path}");
     }
     let tick = here

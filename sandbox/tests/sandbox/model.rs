@@ -112,6 +112,7 @@ async fn two_posts_are_two_calls_of_one_step_in_pieces() -> anyhow::Result<()> {
 #[tokio::test]
 async fn a_plain_answer_streams_and_is_the_same_when_whole() -> anyhow::Result<()> {
     let here = Here::start().await?;
+    here.switch("llm.delay_ms", json!(100)).await?;
     let started = Instant::now();
     let mut response = complete(&here, &ask("Good morning", true)).await?;
     let first = response.chunk().await?.context("nothing came")?;
@@ -121,7 +122,7 @@ async fn a_plain_answer_streams_and_is_the_same_when_whole() -> anyhow::Result<(
         text += std::str::from_utf8(&chunk)?;
     }
     assert!(
-        started.elapsed() > first_after + Duration::from_millis(100),
+        started.elapsed() > first_after + Duration::from_millis(300),
         "not streamed"
     );
     let deltas = text.split("\n\n").filter_map(|line| {
