@@ -159,14 +159,7 @@ fn sentence(call: &ToolCall, result: &str) -> String {
     let text = arguments["text"].as_str().unwrap_or_default();
     let told = answer_in(result);
     if name.ends_with("post_message") {
-        return match told {
-            Some(answer) if answer.get("ok") == Some(&Value::Bool(true)) => {
-                format!("Posted “{text}” to {channel}.")
-            }
-            _ => format!(
-                "I cannot say that “{text}” was posted to {channel}. What I was told: {result}"
-            ),
-        };
+        return post_sentence(text, channel, result, told.as_ref());
     }
     let list = |key: &str| {
         told.as_ref()
@@ -193,35 +186,56 @@ fn sentence(call: &ToolCall, result: &str) -> String {
             format!("The newest messages in {channel}:{lines}")
         };
     }
-    format!("The answer of {name}: {result}")
+    format!("What I was told of {name}: {}", shortened(result))
+}
+
+fn post_sentence(
+    text: &str,
+    channel: &str,
+    result: &str,
+    answer: Option<&Map<String, Value>>,
+) -> String {
+    if answer.is_some_and(|answer| answer.get("ok") == Some(&Value::Bool(true))) {
+        return format!("Posted “{text}” to {channel}.");
+    }
+    let told = shortened(result);
+    match result
+        .split([' ', ':', ',', '.'])
+        .next()
+        .unwrap_or_default()
+    {
+        "pending" => {
+            format!("“{text}” has not been posted to {channel}: it waits for permission ({told}).")
+        }
+        "denied" | "expired" | "blocked" => {
+            format!("“{text}” was not posted to {channel}: {told}.")
+        }
+        "executed" => format!("The call that posts “{text}” to {channel} ran. I was told: {told}"),
+        "outcome" => format!("I do not know whether “{text}” was posted to {channel}: {told}."),
+        _ => format!("I cannot say that “{text}” was posted to {channel}. I was told: {told}"),
+    }
+}
+
+/// A result as far as it fits into a sentence.
+fn shortened(result: &str) -> String {
+    const LONGEST: usize = 1000;
+    let mut text: String = result.chars().take(LONGEST).collect();
+    if text.len() < result.len() {
+        text.push('…');
+    }
+    text
 }
 
 /// The tool's own answer in a result, if the result says that the tool ran well.
 ///
-/// A result may wrap the answer in words or in an object with a state. Whatever hints at anything
-/// but success makes it no answer: the model must not claim what it was not told.
+/// The answer stands alone, or after words that begin with `executed`; either may wrap it in an
+/// object with a state. After any other words it is no answer, whatever it says.
 fn answer_in(result: &str) -> Option<Map<String, Value>> {
     let start = result.find('{')?;
-    let end = result.rfind('}')? + 1;
-    let around = format!("{} {}", &result[..start], result.get(end..)?).to_lowercase();
-    const DOUBTS: [&str; 12] = [
-        "pending",
-        "not ",
-        "denied",
-        "rejected",
-        "expired",
-        "blocked",
-        "failed",
-        "unknown",
-        "error",
-        "superseded",
-        "voided",
-        "did ",
-    ];
-    if DOUBTS.iter().any(|doubt| around.contains(doubt)) {
+    if start > 0 && !result.starts_with("executed") {
         return None;
     }
-    let Value::Object(outer) = serde_json::from_str(result.get(start..end)?).ok()? else {
+    let Value::Object(outer) = serde_json::from_str(&result[start..]).ok()? else {
         return None;
     };
     let doubtful = |key: &str| {
