@@ -1,0 +1,334 @@
+//! The way to a tool.
+
+use std::fmt;
+use std::sync::Arc;
+
+use reqwest::Url;
+use secrecy::SecretString;
+use serde_json::Value;
+use toshi_core::{
+    Access, Canonical, Catalogue, ConnectionId, ConnectionRow, TenantId, ToolDefinition, Transport,
+    WireFault,
+};
+use toshi_store::Permit;
+
+use crate::answer::{CallReport, ToolAnswer};
+use crate::guard::{ConfigError, Outbound};
+use crate::kept::{Found, Kept, Key};
+use crate::session::{Era, Session};
+use crate::shot::{Armed, Fault, Lease};
+use crate::wire::Wire;
+
+const DEMO: &str = "demo";
+
+/// What a deployment says about connectors.
+#[derive(Clone, Debug, Default)]
+pub struct ToolsConfig {
+    /// `TOSHI_DEV`.
+    pub dev: bool,
+    /// The demo server's address without the tenant, which becomes its last path segment.
+    pub demo_endpoint: Option<String>,
+}
+
+/// A token and the version of its row, as it was read for this call.
+#[derive(Clone, Debug)]
+pub struct AccessToken {
+    pub version: u64,
+    pub secret: SecretString,
+}
+
+/// Whose tools are meant.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub tenant: &'a TenantId,
+    pub connection: &'a ConnectionRow,
+    pub token: &'a AccessToken,
+}
+
+impl Target<'_> {
+    fn key(&self) -> Key {
+        Key {
+            tenant: self.tenant.clone(),
+            connection: self.connection.connection.clone(),
+            account: self.connection.account.clone(),
+            token_version: self.token.version,
+        }
+    }
+}
+
+/// One per process: the client, the catalogue and the kept sessions.
+pub struct Tools {
+    outbound: Outbound,
+    catalogue: Catalogue,
+    demo: Option<Url>,
+    kept: Kept,
+}
+
+impl fmt::Debug for Tools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tools")
+            .field("demo", &self.demo)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A session that has just shown the live list, to be used for one call.
+pub struct Prepared {
+    /// The tool as the server defines it now. `None`: it offers no such tool, or none that is
+    /// unambiguous.
+    pub live: Option<ToolDefinition>,
+    session: Arc<Session>,
+    account: Account,
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("live", &self.live)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a permit and a session must agree on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Account {
+    tenant: TenantId,
+    connection: ConnectionId,
+    account: String,
+}
+
+impl Account {
+    fn of(target: &Target<'_>) -> Self {
+        Self {
+            tenant: target.tenant.clone(),
+            connection: target.connection.connection.clone(),
+            account: target.connection.account.clone(),
+        }
+    }
+
+    fn check(&self, permit: &Permit) -> Result<(), Fault> {
+        let same = permit.tenant() == &self.tenant
+            && permit.connection() == &self.connection
+            && permit.account() == self.account;
+        if same {
+            Ok(())
+        } else {
+            Err(WireFault::NotSent("the permit is for another account".to_owned()).into())
+        }
+    }
+}
+
+impl Tools {
+    pub fn new(
+        outbound: Outbound,
+        catalogue: Catalogue,
+        config: ToolsConfig,
+    ) -> Result<Self, ConfigError> {
+        let demo = match config.demo_endpoint {
+            None => None,
+            Some(_) if !config.dev => return Err(ConfigError::DemoOutsideDev),
+            Some(address) => match outbound.guard().check(&address) {
+                Ok(url) => Some(url),
+                Err(why) => return Err(ConfigError::DemoEndpoint(address, why.to_string())),
+            },
+        };
+        Ok(Self {
+            outbound,
+            catalogue,
+            demo,
+            kept: Kept::default(),
+        })
+    }
+
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// The live list, to its end and from no cache.
+    pub async fn list(&self, target: &Target<'_>) -> Result<Vec<ToolDefinition>, WireFault> {
+        let listed = self.listed(target).await;
+        listed.map(|(_, tools)| tools).map_err(|fault| fault.wire)
+    }
+
+    /// The check before a claim: opens the session that the call will use, or takes the kept one, and
+    /// asks it for the tool as it is now. It also proves token and session, outside the time in which
+    /// a call may have been sent.
+    pub async fn prepare(&self, target: &Target<'_>, tool: &str) -> Result<Prepared, WireFault> {
+        let (session, tools) = self.listed(target).await.map_err(|fault| fault.wire)?;
+        let live = tools.into_iter().find(|live| live.name == tool);
+        Ok(Prepared {
+            live,
+            session,
+            account: Account::of(target),
+        })
+    }
+
+    /// Sends one call on the prepared session: one POST at most, which nothing sends again.
+    pub async fn call(
+        &self,
+        prepared: Prepared,
+        permit: Permit,
+        arguments: &Canonical,
+    ) -> CallReport {
+        let Prepared {
+            live: _,
+            session,
+            account,
+        } = prepared;
+        let result = match account.check(&permit) {
+            Ok(()) => send(&session, Armed::with(permit), arguments).await,
+            Err(fault) => Err(fault),
+        };
+        report(result)
+    }
+
+    /// Sends a read on a kept or a new session.
+    ///
+    /// If the server has lost the session, it is opened again and the read is sent once more. That
+    /// needs no second permit: the server refused the first before running it, a read changes nothing,
+    /// and it is the same read of the same account.
+    pub async fn read(
+        &self,
+        target: &Target<'_>,
+        permit: Permit,
+        arguments: &Canonical,
+    ) -> CallReport {
+        if let Err(fault) = Account::of(target).check(&permit) {
+            return report(Err(fault));
+        }
+        match permit.access() {
+            Access::Read => report(
+                self.read_twice(target, permit.tool(), arguments, permit.arguments())
+                    .await,
+            ),
+            Access::Write => {
+                let why = "a change is not sent as a read".to_owned();
+                report(Err(WireFault::NotSent(why).into()))
+            }
+        }
+    }
+
+    async fn read_twice(
+        &self,
+        target: &Target<'_>,
+        tool: &str,
+        arguments: &Canonical,
+        hash: &toshi_core::Sha256Hex,
+    ) -> Result<Value, Fault> {
+        let armed = || Armed {
+            tool: tool.to_owned(),
+            arguments: hash.clone(),
+            lease: Lease::None,
+        };
+        let Found { session, .. } = self.session(target).await?;
+        match send(&session, armed(), arguments).await {
+            Err(fault) if is_lost_session(&fault.wire) => {
+                let Found { session, .. } = self.session(target).await?;
+                send(&session, armed(), arguments).await
+            }
+            other => other,
+        }
+    }
+
+    /// A session and its list. A session that the server has lost is opened again, once; so is a kept
+    /// one whose connection had gone.
+    async fn listed(
+        &self,
+        target: &Target<'_>,
+    ) -> Result<(Arc<Session>, Vec<ToolDefinition>), Fault> {
+        let Found { session, kept } = self.session(target).await?;
+        let fault = match session.list().await {
+            Ok(tools) => return Ok((session, tools)),
+            Err(fault) => fault,
+        };
+        session.give_up();
+        let was_gone = kept && matches!(fault.wire, WireFault::Cut | WireFault::NotSent(_));
+        if !was_gone && !is_lost_session(&fault.wire) {
+            return Err(fault);
+        }
+        let Found { session, .. } = self.session(target).await?;
+        match session.list().await {
+            Ok(tools) => Ok((session, tools)),
+            Err(fault) => {
+                session.give_up();
+                Err(fault)
+            }
+        }
+    }
+
+    async fn session(&self, target: &Target<'_>) -> Result<Found, Fault> {
+        let endpoint = self.endpoint(target)?;
+        let open = async {
+            let client = self.outbound.client().clone();
+            let wire = Wire::new(client, endpoint, target.token.secret.clone());
+            Session::open(wire, Era::Handshake).await
+        };
+        self.kept.get(&target.key(), open).await
+    }
+
+    /// Where the connection's server is: the one place that decides it.
+    fn endpoint(&self, target: &Target<'_>) -> Result<Url, WireFault> {
+        let nowhere = |why: &str| Err(WireFault::NotSent(why.to_owned()));
+        let Some(connector) = self.catalogue.get(&target.connection.connector) else {
+            return nowhere("this tool is not available here");
+        };
+        let base = match connector.transport {
+            Transport::McpHttp if connector.key == DEMO => self.demo.as_ref(),
+            Transport::McpHttp | Transport::InProcess => None,
+        };
+        let Some(base) = base else {
+            return nowhere("this tool's server has no address here");
+        };
+        let address = format!("{}/{}", base.as_str().trim_end_matches('/'), target.tenant);
+        match self.outbound.guard().check(&address) {
+            Ok(url) => Ok(url),
+            Err(why) => nowhere(&why.to_string()),
+        }
+    }
+}
+
+/// Sends, and takes the session out of use after anything but an answer from the server's protocol.
+async fn send(session: &Session, armed: Armed, arguments: &Canonical) -> Result<Value, Fault> {
+    let seen = session.call(armed, arguments).await;
+    if let Err(fault) = &seen
+        && (is_lost_session(&fault.wire) || !matches!(fault.wire, WireFault::Rpc { .. }))
+    {
+        session.give_up();
+    }
+    seen
+}
+
+fn report(seen: Result<Value, Fault>) -> CallReport {
+    match seen {
+        Ok(result) => CallReport {
+            result: ToolAnswer::read(&result),
+            challenged: false,
+        },
+        Err(Fault { wire, challenged }) => CallReport {
+            result: Err(wire),
+            challenged,
+        },
+    }
+}
+
+/// Whether the server no longer knows the session: by the specification 404; in practice also 400, or
+/// an error that speaks of the session. Only asked for what may be sent again.
+fn is_lost_session(fault: &WireFault) -> bool {
+    match fault {
+        WireFault::HttpStatus {
+            status: 400 | 404,
+            session,
+        } => *session,
+        WireFault::Rpc { message, .. } => message.to_ascii_lowercase().contains("session"),
+        WireFault::HttpStatus { .. }
+        | WireFault::NotSent(_)
+        | WireFault::Timeout
+        | WireFault::Cut
+        | WireFault::TooLarge
+        | WireFault::Other(_) => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "tools_tests.rs"]
+mod tests;

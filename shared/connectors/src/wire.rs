@@ -1,0 +1,378 @@
+//! The seam: every byte that goes to a tool's server is sent here.
+//!
+//! `rmcp` keeps the protocol (handshake, request ids, answers to the server's own requests); this
+//! type is its only way out. It sends nothing on a URL or with a token other than its own, no request
+//! of another kind than is listed here, and a `tools/call` only with a [`Shot`] that allows exactly
+//! that.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use reqwest::Url;
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    StreamableHttpResponseLimits,
+};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use sse_stream::Sse;
+use toshi_core::{TOOL_TIMEOUT_MS, WireFault};
+
+use crate::reply::{Media, answer_to, media, send_fault, status_fault, watched_events, whole_body};
+use crate::shot::{Fault, Refusal, Shot};
+
+/// Initialize and one page of a list.
+pub(crate) const QUESTION_WITHIN: Duration = Duration::from_secs(10);
+/// Notifications, and answers to the server's own requests.
+pub(crate) const CONTROL_WITHIN: Duration = Duration::from_secs(3);
+/// Ending a session is a courtesy.
+const GOODBYE_WITHIN: Duration = Duration::from_secs(1);
+/// The caller's own limit is the one that counts; this one holds if the caller is gone.
+const CALL_GUARD: Duration =
+    Duration::from_millis(TOOL_TIMEOUT_MS.unsigned_abs()).saturating_add(Duration::from_secs(1));
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const SESSION_ID_MAX: usize = 512;
+const ACCEPT: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What `rmcp` is told; the facts are in the shot.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Refused(Cow<'static, str>);
+
+type RmcpError = StreamableHttpError<Refused>;
+
+fn refused(why: impl Into<Cow<'static, str>>) -> RmcpError {
+    StreamableHttpError::Client(Refused(why.into()))
+}
+
+/// One session's way out. A copy is the same way.
+#[derive(Clone)]
+pub(crate) struct Wire(Arc<Inner>);
+
+struct Inner {
+    client: reqwest::Client,
+    endpoint: Url,
+    token: SecretString,
+    /// Why the handshake failed. `rmcp` builds these messages, so no shot travels with them.
+    handshake: Mutex<Option<Fault>>,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wire")
+            .field("endpoint", &self.0.endpoint.as_str())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What kind of message is about to be sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Initialize,
+    List,
+    Call,
+    /// Notifications, and answers to the server's requests: nothing comes back.
+    Control,
+}
+
+impl Kind {
+    /// By the bytes, not by the type that they were made from. `None` is never sent.
+    fn of(message: &Value) -> Option<Self> {
+        let has_id = message.get("id").is_some();
+        match message.get("method").and_then(Value::as_str) {
+            Some("initialize") if has_id => Some(Self::Initialize),
+            Some("tools/list") if has_id => Some(Self::List),
+            Some("tools/call") if has_id => Some(Self::Call),
+            Some("notifications/initialized" | "notifications/cancelled") if !has_id => {
+                Some(Self::Control)
+            }
+            Some(_) => None,
+            None => (message.get("result").is_some() || message.get("error").is_some())
+                .then_some(Self::Control),
+        }
+    }
+
+    fn within(self) -> Duration {
+        match self {
+            Self::Initialize | Self::List => QUESTION_WITHIN,
+            Self::Call => CALL_GUARD,
+            Self::Control => CONTROL_WITHIN,
+        }
+    }
+}
+
+enum Arrived {
+    Nothing,
+    Json(Vec<u8>, Option<String>),
+    Events(reqwest::Response, Option<String>),
+}
+
+impl Wire {
+    pub(crate) fn new(client: reqwest::Client, endpoint: Url, token: SecretString) -> Self {
+        Self(Arc::new(Inner {
+            client,
+            endpoint,
+            token,
+            handshake: Mutex::new(None),
+        }))
+    }
+
+    pub(crate) fn endpoint(&self) -> &Url {
+        &self.0.endpoint
+    }
+
+    /// Why the handshake failed, if the seam saw it fail.
+    pub(crate) fn handshake_fault(&self) -> Option<Fault> {
+        self.0
+            .handshake
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    fn authorization(&self) -> Result<HeaderValue, WireFault> {
+        let mut value =
+            HeaderValue::try_from(format!("Bearer {}", self.0.token.expose_secret()))
+                .map_err(|_| WireFault::NotSent("the stored token is not usable".to_owned()))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    async fn post(
+        &self,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, RmcpError> {
+        let shot = shot_in(&message);
+        let body = serde_json::to_vec(&message).map_err(RmcpError::Deserialize)?;
+        let sent: Value = serde_json::from_slice(&body).map_err(RmcpError::Deserialize)?;
+        let Some(kind) = Kind::of(&sent) else {
+            return Err(refused("this kind of request is never sent"));
+        };
+        let has_session = session.is_some();
+        let request = self
+            .0
+            .client
+            .post(self.0.endpoint.clone())
+            .header(header::ACCEPT, ACCEPT)
+            .header(header::CONTENT_TYPE, JSON)
+            .headers(headers.into_iter().collect())
+            .timeout(kind.within())
+            .body(body);
+        let request = match session {
+            Some(id) => request.header(SESSION, id.as_ref()),
+            None => request,
+        };
+        let request = self
+            .authorization()
+            .and_then(|token| {
+                let request = request.header(header::AUTHORIZATION, token).build();
+                request.map_err(|error| send_fault(&error))
+            })
+            .map_err(|fault| self.fail(shot.as_ref(), kind, fault.into()))?;
+        // Nothing may stand between this check and the send.
+        match (&shot, kind) {
+            (Some(shot), Kind::List | Kind::Call) => match shot.spend(&sent, kind == Kind::Call) {
+                Ok(()) => {}
+                Err(Refusal::Never(why)) => {
+                    let fault = WireFault::NotSent(why.to_owned());
+                    return Err(self.fail(Some(shot), kind, fault.into()));
+                }
+                Err(Refusal::Spent) => return Err(refused("the request was sent before")),
+            },
+            (None, Kind::Initialize | Kind::Control) => {}
+            (None, Kind::List | Kind::Call) | (Some(_), Kind::Initialize | Kind::Control) => {
+                return Err(refused("the request has no permit"));
+            }
+        }
+        let exchange = self.exchange(request, kind, has_session);
+        let arrived = match &shot {
+            // A shot that is settled while it is under way was given up: the request is dropped.
+            Some(shot) => tokio::select! {
+                arrived = exchange => arrived,
+                () = shot.settled() => return Err(refused("the caller gave up")),
+            },
+            None => exchange.await,
+        };
+        match arrived {
+            Ok(Arrived::Nothing) => Ok(StreamableHttpPostResponse::Accepted),
+            Ok(Arrived::Events(response, session)) => {
+                let id = sent.get("id").cloned().unwrap_or_default();
+                let events = watched_events(response, shot, id);
+                Ok(StreamableHttpPostResponse::Sse(events, session))
+            }
+            Ok(Arrived::Json(body, session)) => {
+                let result = read_json(&body, &sent)
+                    .map_err(|fault| self.fail(shot.as_ref(), kind, fault.into()))?;
+                if let Some(shot) = &shot {
+                    shot.settle(Ok(result));
+                }
+                let message: ServerJsonRpcMessage =
+                    serde_json::from_slice(&body).map_err(RmcpError::Deserialize)?;
+                Ok(StreamableHttpPostResponse::Json(message, session))
+            }
+            Err(fault) => Err(self.fail(shot.as_ref(), kind, fault)),
+        }
+    }
+
+    /// Records a fault where it belongs and gives back what `rmcp` is told.
+    fn fail(&self, shot: Option<&Shot>, kind: Kind, fault: Fault) -> RmcpError {
+        let told = refused(format!("{:?}", fault.wire));
+        match (shot, kind) {
+            (Some(shot), _) => shot.settle(Err(fault)),
+            // The first of these is the reason; a later goodbye may fail for another.
+            (None, Kind::Initialize | Kind::Control) => {
+                let mut first = self
+                    .0
+                    .handshake
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                first.get_or_insert(fault);
+            }
+            (None, Kind::List | Kind::Call) => {}
+        }
+        told
+    }
+
+    async fn exchange(
+        &self,
+        request: reqwest::Request,
+        kind: Kind,
+        has_session: bool,
+    ) -> Result<Arrived, Fault> {
+        let response = self
+            .0
+            .client
+            .execute(request)
+            .await
+            .map_err(|error| Fault::from(send_fault(&error)))?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(status_fault(response, has_session).await);
+        }
+        if kind == Kind::Control {
+            return Ok(Arrived::Nothing);
+        }
+        // A request needs its answer here: there is no other stream on which it could come.
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Err(WireFault::Cut.into());
+        }
+        let session = response
+            .headers()
+            .get(SESSION)
+            .filter(|id| id.len() <= SESSION_ID_MAX)
+            .and_then(|id| id.to_str().ok())
+            .map(str::to_owned);
+        match media(response.headers()) {
+            Media::Json => {
+                let body = whole_body(response)
+                    .await
+                    .map_err(|fault| Fault::from(WireFault::from(fault)))?;
+                Ok(Arrived::Json(body, session))
+            }
+            Media::Events => Ok(Arrived::Events(response, session)),
+            Media::Other if response.content_length() == Some(0) => Err(WireFault::Cut.into()),
+            Media::Other => {
+                Err(WireFault::Other("the answer is neither JSON nor events".to_owned()).into())
+            }
+        }
+    }
+}
+
+fn read_json(body: &[u8], sent: &Value) -> Result<Value, WireFault> {
+    if body.is_empty() {
+        return Err(WireFault::Cut);
+    }
+    let message: Value = serde_json::from_slice(body)
+        .map_err(|_| WireFault::Other("the answer is not JSON".to_owned()))?;
+    let id = sent.get("id").unwrap_or(&Value::Null);
+    answer_to(&message, id, StatusCode::OK.as_u16()).unwrap_or_else(|| {
+        Err(WireFault::Other(
+            "the answer is to another request".to_owned(),
+        ))
+    })
+}
+
+fn shot_in(message: &ClientJsonRpcMessage) -> Option<Shot> {
+    match message {
+        ClientJsonRpcMessage::Request(request) => request.request.extensions().get().cloned(),
+        ClientJsonRpcMessage::Response(_)
+        | ClientJsonRpcMessage::Notification(_)
+        | ClientJsonRpcMessage::Error(_) => None,
+    }
+}
+
+/// The token is ours, so what `rmcp` hands over for it is always empty; the URL too is our own.
+impl StreamableHttpClient for Wire {
+    type Error = Refused;
+
+    async fn post_message(
+        &self,
+        _uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, RmcpError> {
+        self.post(message, session_id, custom_headers).await
+    }
+
+    /// The bounds are this crate's own, so the transport's are not needed.
+    async fn post_message_with_response_limits(
+        &self,
+        _uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        _limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, RmcpError> {
+        self.post(message, session_id, custom_headers).await
+    }
+
+    async fn delete_session(
+        &self,
+        _uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), RmcpError> {
+        let authorization = self
+            .authorization()
+            .map_err(|_| refused("no usable token"))?;
+        let request = self
+            .0
+            .client
+            .delete(self.0.endpoint.clone())
+            .headers(custom_headers.into_iter().collect())
+            .header(SESSION, session_id.as_ref())
+            .header(header::AUTHORIZATION, authorization)
+            .timeout(GOODBYE_WITHIN);
+        match request.send().await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(StreamableHttpError::ServerDoesNotSupportDeleteSession),
+        }
+    }
+
+    /// No stream is ever opened besides a request's own: not for the server's notices, which nothing
+    /// here waits for, and not to resume an answer that was cut off, which settles as it is.
+    async fn get_stream(
+        &self,
+        _uri: Arc<str>,
+        _session_id: Option<Arc<str>>,
+        _last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        _custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, RmcpError> {
+        Err(StreamableHttpError::ServerDoesNotSupportSse)
+    }
+}
