@@ -59,23 +59,40 @@ impl Canonical {
     pub fn parse(text: &str) -> Result<Self, CanonicalError> {
         let StrictValue(value) = serde_json::from_str(text)
             .map_err(|error| CanonicalError::Malformed(error.to_string()))?;
+        check_long_integers(text)?;
         Self::of(&value)
     }
 
     pub fn of(value: &Value) -> Result<Self, CanonicalError> {
         check_numbers(value)?;
+        Self::rounded(value)
+    }
+
+    /// As [`Self::of`], but takes long integers as the doubles nearest to them: for what is only
+    /// compared, such as a schema's bounds, and never sent.
+    pub(crate) fn rounded(value: &Value) -> Result<Self, CanonicalError> {
         let text = serde_json_canonicalizer::to_string(value)
             .map_err(|error| CanonicalError::Malformed(error.to_string()))?;
         let hash = Sha256Hex::of(text.as_bytes());
         Ok(Self { text, hash })
     }
 
-    /// Tool arguments: one object of at most `limit` bytes.
+    /// `{}`
+    pub fn empty_object() -> Self {
+        let text = "{}".to_owned();
+        let hash = Sha256Hex::of(text.as_bytes());
+        Self { text, hash }
+    }
+
+    /// Tool arguments: one object of at most `limit` bytes, before and after.
     pub fn arguments(text: &str, limit: usize) -> Result<Self, CanonicalError> {
         if text.len() > limit {
             return Err(CanonicalError::TooLarge { limit });
         }
         let canonical = Self::parse(text)?;
+        if canonical.text.len() > limit {
+            return Err(CanonicalError::TooLarge { limit });
+        }
         if !canonical.text.starts_with('{') {
             return Err(CanonicalError::NotAnObject);
         }
@@ -120,8 +137,6 @@ impl<'de> Deserialize<'de> for Canonical {
     }
 }
 
-const EXACT: u64 = 1 << 53;
-
 fn check_numbers(value: &Value) -> Result<(), CanonicalError> {
     match value {
         Value::Number(number) if !is_exact(number) => {
@@ -133,14 +148,44 @@ fn check_numbers(value: &Value) -> Result<(), CanonicalError> {
     }
 }
 
+/// Whether the double that stands for the number reads as the number does.
 fn is_exact(number: &Number) -> bool {
-    if let Some(n) = number.as_u64() {
-        return n <= EXACT;
+    number.is_f64() || reads_as(number, &number.to_string())
+}
+
+fn reads_as(number: &Number, text: &str) -> bool {
+    serde_json_canonicalizer::to_string(number).is_ok_and(|canonical| canonical == text)
+}
+
+/// Refuses integers beyond 64 bits that the parser has rounded unseen. `text` is well formed.
+fn check_long_integers(text: &str) -> Result<(), CanonicalError> {
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
+        rest = &rest[start..];
+        let end = if rest.starts_with('"') {
+            end_of_string(rest)
+        } else {
+            rest.find([',', ']', '}', ' ', '\t', '\r', '\n'])
+        };
+        let (token, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let digits = token.strip_prefix('-').unwrap_or(token);
+        let is_long = digits.len() > 18 && digits.bytes().all(|b| b.is_ascii_digit());
+        if is_long && !token.parse().is_ok_and(|number| reads_as(&number, token)) {
+            return Err(CanonicalError::InexactNumber(token.to_owned()));
+        }
+        rest = after;
     }
-    if let Some(n) = number.as_i64() {
-        return n.unsigned_abs() <= EXACT;
-    }
-    number.as_f64().is_some_and(f64::is_finite)
+    Ok(())
+}
+
+fn end_of_string(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    let closing = text.bytes().skip(1).position(|byte| {
+        let closes = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        closes
+    })?;
+    Some(closing + 2)
 }
 
 /// A JSON value that refuses a repeated key at any depth.

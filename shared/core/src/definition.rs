@@ -29,7 +29,7 @@ impl ToolDefinition {
             input_schema,
             annotations,
         } = self;
-        let canonical = Canonical::of(&json!({
+        let canonical = Canonical::rounded(&json!({
             "name": name,
             "title": title,
             "description": description,

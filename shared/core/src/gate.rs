@@ -126,7 +126,7 @@ impl<'a> Gate<'a> {
     /// 1. a type that is unknown or off, a kill switch, an unusable connection, a foreign owner or
     ///    role: no call at all;
     /// 2. the deny list, then an allow list that does not name the tool;
-    /// 3. a tool that nobody reviewed, or whose definition changed;
+    /// 3. a tool that nobody reviewed, or whose definition is not the reviewed one;
     /// 4. read or write by the catalogue's mode; a listed read that calls itself destructive is a
     ///    write; a server's other hints count for nothing;
     /// 5. writes only where the connection's write mode and the person's role allow them.
@@ -134,7 +134,7 @@ impl<'a> Gate<'a> {
         [
             self.connection_rule(),
             self.list_rule(tool),
-            pin_rule(row),
+            self.pin_rule(tool, row),
             self.write_rule(tool, row),
         ]
         .into_iter()
@@ -171,11 +171,11 @@ impl<'a> Gate<'a> {
         if !self.connection.usable {
             return Verdict::Deny(BlockReason::ConnectionUnusable);
         }
-        let owner_fits = self
-            .connection
-            .owner
-            .as_ref()
-            .is_none_or(|owner| owner == self.user);
+        let owner_fits = match (&self.connection.owner, self.connection.sharing) {
+            (Some(owner), Sharing::TenantShared | Sharing::PerUser) => owner == self.user,
+            (None, Sharing::TenantShared) => true,
+            (None, Sharing::PerUser) => false,
+        };
         if !owner_fits || !self.connection.roles.contains(&self.role) {
             return Verdict::Deny(BlockReason::Role);
         }
@@ -213,15 +213,25 @@ impl<'a> Gate<'a> {
             },
         }
     }
-}
 
-fn pin_rule(row: Option<&ToolRow>) -> Verdict {
-    match row {
-        None => Verdict::Deny(BlockReason::NotReviewed),
-        Some(row) => match row.state {
-            ToolState::Withheld => Verdict::Deny(BlockReason::DefinitionChanged),
-            ToolState::Active => Verdict::Allow,
-        },
+    fn pin_rule(&self, tool: &str, row: Option<&ToolRow>) -> Verdict {
+        // A review of another tool, or of the same name elsewhere, is no review of this one.
+        let reviewed = row.filter(|row| {
+            row.definition.name == tool && row.connection == self.connection.connection
+        });
+        let Some(row) = reviewed else {
+            return Verdict::Deny(BlockReason::NotReviewed);
+        };
+        let pinned = self
+            .connector
+            .and_then(|connector| connector.tools.get(tool)?.pin.as_ref())
+            .is_none_or(|pin| *pin == row.hash);
+        match row.state {
+            ToolState::Active if pinned => Verdict::Allow,
+            ToolState::Active | ToolState::Withheld => {
+                Verdict::Deny(BlockReason::DefinitionChanged)
+            }
+        }
     }
 }
 

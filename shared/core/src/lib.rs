@@ -3,6 +3,9 @@
 //! Nothing here does I/O, reads a clock or draws randomness: time, ids and rows are passed in and
 //! new rows and audit records come out. `store` commits them.
 
+// A new state or reason must break the build wherever it matters.
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
+
 mod approval;
 mod audit;
 mod canonical;
@@ -13,6 +16,8 @@ mod gate;
 mod id;
 mod limits;
 mod role;
+#[cfg(test)]
+mod sample;
 mod settle;
 mod time;
 mod turn;
@@ -41,7 +46,12 @@ pub use id::{
     ApprovalId, AttemptId, CallId, ClientId, ConnectionId, ConversationId, Id, IdError, InboxId,
     MessageId, RequestId, TenantId, TurnId, UserId, UserMessageId,
 };
-pub use limits::*;
+pub use limits::{
+    ANSWERS_PER_REQUEST, ARGUMENTS_MAX, CALLS_PER_STEP, CLAIM_NEEDS_MS, DECIDE_WITHIN_WEB_MS,
+    MESSAGE_MAX, MESSAGES_PER_PERSON, MESSAGES_PER_TENANT, MODEL_FIRST_BYTE_MS, MODEL_IDLE_MS,
+    RESULT_CHUNK, RESULT_MAX, RUN_MAX_MS, RUN_WITHIN_MS, SAME_CALL_MAX, SEND_MARGIN_MS,
+    STEPS_PER_TURN, TOOL_BODY_MAX, TOOL_TIMEOUT_MS, TURN_NEEDS_MS,
+};
 pub use role::Role;
 pub use settle::{Outcome, WireFault, classify_write};
 pub use time::{Deadline, Millis};

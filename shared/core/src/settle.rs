@@ -79,7 +79,7 @@ pub fn classify_write(fault: &WireFault) -> Outcome {
             code,
             status,
             message: _,
-        } if (NOT_RUN.contains(code) && *status < 500)
+        } if (NOT_RUN.contains(code) && *status != 404 && *status < 500)
             || (*status == 400 && MODERN_NOT_RUN.contains(code)) =>
         {
             Outcome::Refused {
@@ -150,6 +150,8 @@ mod tests {
             (rpc(-32020, 200), "unknown"),
             (rpc(1, 200), "unknown"),
             (rpc(-32600, 503), "unknown"),
+            // How some servers say that they lost the session.
+            (rpc(-32600, 404), "unknown"),
         ];
         rows.extend([400, 401, 403, 405, 406, 413, 415, 429].map(|s| (status(s), "refused")));
         rows.extend([402, 408, 409, 418, 500, 502, 503, 504, 302].map(|s| (status(s), "unknown")));

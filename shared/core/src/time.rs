@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn an_instant_shows_as_rfc_3339_in_utc() {
         let time = Millis::from_epoch(1_796_062_800_123);
-        assert_eq!(time.to_string(), "2026-11-30T17:00:00.123Z");
+        assert_eq!(time.to_string(), "2026-11-30T18:20:00.123Z");
         assert_eq!(time.day(), "2026-11-30");
     }
 }

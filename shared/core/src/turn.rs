@@ -178,6 +178,20 @@ pub struct OpenTurn {
     pub approvals: Vec<Approval>,
 }
 
+impl OpenTurn {
+    /// Every call of the step has its result. One whose approval was not read has none.
+    fn is_complete(&self) -> bool {
+        let settled = |id| {
+            self.approvals
+                .iter()
+                .any(|approval| approval.approval_id == id && approval.state.is_settled())
+        };
+        self.step
+            .as_ref()
+            .is_none_or(|step| step.approvals().all(settled))
+    }
+}
+
 /// What a runner under the lease does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -238,14 +252,10 @@ fn wanted(open: &[OpenTurn], inbox: &[InboxRow], now: Millis) -> Work {
             | State::ResolvedNotDone => {}
         }
     }
-    for OpenTurn {
-        turn, approvals, ..
-    } in open
-    {
+    for waiting in open {
+        let turn = &waiting.turn;
         match &turn.state {
-            TurnState::Waiting if approvals.iter().all(|approval| approval.state.is_settled()) => {
-                return Work::Continue(turn.turn);
-            }
+            TurnState::Waiting if waiting.is_complete() => return Work::Continue(turn.turn),
             TurnState::Running => {
                 let interrupted_at = turn.interrupted_at.unwrap_or(now);
                 let too_late = interrupted_at.until(now) > INTERRUPTED_MAX_MS;

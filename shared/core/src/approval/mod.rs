@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 pub use transition::{Cause, Effect, Event, Refusal, Transition};
 
 use crate::catalogue::Risk;
+use crate::settle::Outcome;
 use crate::{
     ApprovalId, AttemptId, CallId, Canonical, ClientId, ConnectionId, ConversationId, Deadline,
     Millis, Role, Sha256Hex, TurnId, UserId,
@@ -151,6 +152,7 @@ pub struct Attempt {
     pub id: AttemptId,
     /// 1, or 2 after a 401 that named a challenge.
     pub number: u32,
+    #[serde(default)]
     pub lease_until: Deadline,
 }
 
@@ -177,22 +179,25 @@ pub struct Connection {
 }
 
 /// Why a call will not be run although nobody said no.
+///
+/// Ordered: of several reasons the last one is named. Whoever hears that a tool waits for a review
+/// must not learn afterwards that its whole type is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockReason {
-    UnknownConnector,
-    Killed,
-    ConnectionUnusable,
-    Role,
-    DenyList,
-    AllowList,
-    NotReviewed,
-    DefinitionChanged,
-    WriteMode,
-    /// The same call's last outcome is unknown.
-    OutcomeUnknown,
     /// The same call was denied in this turn.
     DeniedBefore,
+    /// The same call's last outcome is unknown.
+    OutcomeUnknown,
+    WriteMode,
+    DefinitionChanged,
+    NotReviewed,
+    AllowList,
+    DenyList,
+    Role,
+    ConnectionUnusable,
+    Killed,
+    UnknownConnector,
 }
 
 /// Why an approved call failed before anything was sent.
@@ -251,7 +256,8 @@ pub struct Approval {
     pub state: State,
     pub decision: Option<Decision>,
     pub attempt: Option<Attempt>,
-    pub outcome: Option<crate::settle::Outcome>,
+    /// What the attempt brought; beside a person's resolution it is late evidence.
+    pub outcome: Option<Outcome>,
     /// Chunks of a result longer than the row keeps.
     #[serde(default)]
     pub chunks: u32,

@@ -90,6 +90,9 @@ pub enum Refusal {
     SameAnswer,
     #[error("already decided")]
     AlreadyDecided,
+    /// Whoever caused it may not: another person, or no person at all.
+    #[error("not this person's to answer")]
+    NotYours,
     /// Its time ran out; `Expire` must be committed.
     #[error("expired")]
     Expired,
@@ -149,6 +152,10 @@ impl Approval {
         cause: &Cause,
         now: Millis,
     ) -> Result<Transition, Refusal> {
+        match &cause.actor {
+            Actor::User { id, .. } if self.may_decide(id) => {}
+            Actor::User { .. } | Actor::System => return Err(Refusal::NotYours),
+        }
         if let Some(decision) = &self.decision {
             return Err(if decision.answer == answer {
                 Refusal::SameAnswer
@@ -156,42 +163,44 @@ impl Approval {
                 Refusal::AlreadyDecided
             });
         }
-        match self.state {
-            State::Pending if self.decide_by.is_over(now) => Err(Refusal::Expired),
-            State::Pending => {
-                let state = match answer {
-                    Answer::Approve => State::Approved,
-                    Answer::Reject => State::Rejected,
-                };
-                let mut row = self.in_state(state);
-                row.decision = Some(Decision {
-                    answer,
-                    by: cause.actor.clone(),
-                    how: cause.how,
-                    at: now,
-                    reason,
-                });
-                if answer == Answer::Approve {
-                    row.run_by = Some(Deadline::at(now.plus(RUN_WITHIN_MS)));
-                }
-                let detail = json!({ "answer": answer, "arguments": self.arguments.hash() });
-                let record = self.record(RecordEvent::Decided, cause, now, detail);
-                Ok(Transition {
-                    row,
-                    record,
-                    effects: vec![Effect::CloseOpen, Effect::Wake],
-                })
-            }
-            State::Expired => Err(Refusal::Expired),
-            other => Err(Refusal::WrongState(other)),
+        if self.state == State::Expired {
+            return Err(Refusal::Expired);
         }
+        if self.state != State::Pending {
+            return Err(Refusal::WrongState(self.state));
+        }
+        if self.decide_by.is_over(now) {
+            return Err(Refusal::Expired);
+        }
+        let mut row = match answer {
+            Answer::Approve => Self {
+                run_by: Some(Deadline::at(now.plus(RUN_WITHIN_MS))),
+                ..self.in_state(State::Approved)
+            },
+            Answer::Reject => self.in_state(State::Rejected),
+        };
+        row.decision = Some(Decision {
+            answer,
+            by: cause.actor.clone(),
+            how: cause.how,
+            at: now,
+            reason,
+        });
+        let detail = json!({ "answer": answer, "arguments": self.arguments.hash() });
+        let record = self.record(RecordEvent::Decided, cause, now, detail);
+        Ok(Transition {
+            row,
+            record,
+            effects: vec![Effect::CloseOpen, Effect::Wake],
+        })
     }
 
     fn expire(&self, cause: &Cause, now: Millis) -> Result<Transition, Refusal> {
-        let (limit, effects) = match self.state {
-            State::Pending => (self.decide_by, vec![Effect::CloseOpen, Effect::Wake]),
-            State::Approved => (self.run_by(), vec![Effect::Wake]),
-            other => return Err(Refusal::WrongState(other)),
+        let effects = self.closing()?;
+        let limit = if self.state == State::Pending {
+            self.decide_by
+        } else {
+            self.run_by()
         };
         if !limit.is_over(now) {
             return Err(Refusal::NotDue);
@@ -213,11 +222,7 @@ impl Approval {
         now: Millis,
         fill: impl FnOnce(&mut Self) -> (RecordEvent, Value),
     ) -> Result<Transition, Refusal> {
-        let effects = match self.state {
-            State::Pending => vec![Effect::CloseOpen, Effect::Wake],
-            State::Approved => vec![Effect::Wake],
-            other => return Err(Refusal::WrongState(other)),
-        };
+        let effects = self.closing()?;
         let mut row = self.in_state(state);
         let (event, detail) = fill(&mut row);
         Ok(Transition {
@@ -254,7 +259,8 @@ impl Approval {
         cause: &Cause,
         now: Millis,
     ) -> Result<Transition, Refusal> {
-        if self.state != State::Approved {
+        let yes = |decision: &Decision| decision.answer == Answer::Approve;
+        if self.state != State::Approved || !self.decision.as_ref().is_some_and(yes) {
             return Err(Refusal::WrongState(self.state));
         }
         if self.run_by().is_over(now) {
@@ -348,9 +354,13 @@ impl Approval {
                     effects: vec![Effect::RemoveUnknown, Effect::Wake],
                 })
             }
-            State::ResolvedDone | State::ResolvedNotDone if state != State::Unknown => {
-                // The person's word stands; what came late is evidence.
-                let row = self.in_state(self.state);
+            State::ResolvedDone | State::ResolvedNotDone
+                if state != State::Unknown && !self.has_result() =>
+            {
+                // The person's word stands; what came late is kept as evidence, once.
+                let mut row = self.in_state(self.state);
+                row.outcome = Some(outcome);
+                row.chunks = chunks;
                 let record = self.record(RecordEvent::LateResult, cause, now, detail);
                 Ok(Transition {
                     row,
@@ -358,7 +368,18 @@ impl Approval {
                     effects: vec![Effect::Alarm],
                 })
             }
-            other => Err(Refusal::WrongState(other)),
+            State::Pending
+            | State::Approved
+            | State::Rejected
+            | State::Expired
+            | State::Voided
+            | State::Superseded
+            | State::Blocked
+            | State::Succeeded
+            | State::Failed
+            | State::Unknown
+            | State::ResolvedDone
+            | State::ResolvedNotDone => Err(Refusal::WrongState(self.state)),
         }
     }
 
@@ -391,6 +412,10 @@ impl Approval {
         cause: &Cause,
         now: Millis,
     ) -> Result<Transition, Refusal> {
+        match &cause.actor {
+            Actor::User { id, role, .. } if self.may_resolve(id, *role) => {}
+            Actor::User { .. } | Actor::System => return Err(Refusal::NotYours),
+        }
         if let Some(resolution) = &self.resolution {
             return Err(if resolution.done == done {
                 Refusal::SameAnswer
@@ -430,6 +455,37 @@ impl Approval {
             .as_ref()
             .filter(|current| current.id == attempt)
             .ok_or(Refusal::OtherAttempt)
+    }
+
+    /// What ends with a question that is still open.
+    fn closing(&self) -> Result<Vec<Effect>, Refusal> {
+        match self.state {
+            State::Pending => Ok(vec![Effect::CloseOpen, Effect::Wake]),
+            State::Approved => Ok(vec![Effect::Wake]),
+            State::Rejected
+            | State::Expired
+            | State::Voided
+            | State::Superseded
+            | State::Executing
+            | State::Blocked
+            | State::Succeeded
+            | State::Failed
+            | State::Unknown
+            | State::ResolvedDone
+            | State::ResolvedNotDone => Err(Refusal::WrongState(self.state)),
+        }
+    }
+
+    fn has_result(&self) -> bool {
+        match &self.outcome {
+            Some(
+                Outcome::Succeeded { .. }
+                | Outcome::ReportedError { .. }
+                | Outcome::Refused { .. }
+                | Outcome::NotSent { .. },
+            ) => true,
+            Some(Outcome::Unknown { .. }) | None => false,
+        }
     }
 
     fn in_state(&self, state: State) -> Self {

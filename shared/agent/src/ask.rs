@@ -1,0 +1,474 @@
+//! A step's calls: judged one by one, reads run at once, writes turned into questions.
+
+use futures::future::join_all;
+use serde_json::Value;
+use toshi_connectors::{schema, settle};
+use toshi_core::{
+    ARGUMENTS_MAX, Access, Actor, Approval, BlockReason, CALLS_PER_STEP, CallId, CallOutcome,
+    Canonical, Cause, Deadline, Finish, How, Outcome, RecordDraft, RecordEvent, State, StepCall,
+    Verdict, take_intent,
+};
+use toshi_store::{OpenError, ReadRecord, StoreError, Target};
+
+use crate::clock::now;
+use crate::drive::{Drive, invalid};
+use crate::execute::split;
+use crate::model::ModelCall;
+use crate::offer::OfferedTool;
+use crate::run::RunError;
+
+/// Everything that becomes of a step's calls before its commit.
+pub(crate) struct Batch {
+    /// In the model's order.
+    pub(crate) calls: Vec<StepCall>,
+    pub(crate) reads: Vec<ReadRecord>,
+    pub(crate) asks: Vec<(Approval, Cause)>,
+    pub(crate) targets: Vec<Target>,
+}
+
+/// All arguments of one step, in bytes: they share the step's row.
+const STEP_ARGUMENTS_MAX: usize = 192 * 1024;
+
+/// A call after it was read and judged.
+enum Judged {
+    Settled(CallOutcome),
+    Read(OfferedTool),
+    Write {
+        tool: OfferedTool,
+        intent: Option<String>,
+    },
+}
+
+impl Batch {
+    pub(crate) async fn of(
+        drive: &Drive<'_, '_>,
+        calls: Vec<ModelCall>,
+        finish: Finish,
+    ) -> Result<Self, RunError> {
+        let mut size = 0;
+        let mut judged = Vec::with_capacity(calls.len());
+        for (index, call) in calls.into_iter().enumerate() {
+            let (arguments, mut verdict) = judge(drive, &call);
+            size += arguments.as_str().len();
+            if finish == Finish::Length {
+                // Half an argument can be a whole other meaning.
+                verdict = Judged::Settled(invalid(
+                    "your output was cut off at its length limit; make the call again, shorter",
+                ));
+            } else if finish == Finish::ContentFilter {
+                verdict = Judged::Settled(invalid("your output was stopped by a content filter"));
+            } else if index >= CALLS_PER_STEP {
+                let why = format!("at most {CALLS_PER_STEP} calls are possible in one step");
+                verdict = Judged::Settled(invalid(why));
+            } else if size > STEP_ARGUMENTS_MAX {
+                verdict = Judged::Settled(invalid("the arguments of this step are too large"));
+            }
+            judged.push((call, arguments, verdict));
+        }
+        let mut batch = Self {
+            calls: Vec::new(),
+            reads: Vec::new(),
+            asks: Vec::new(),
+            targets: Vec::new(),
+        };
+        let reads = judged.iter().map(|(_, arguments, verdict)| async move {
+            match verdict {
+                Judged::Read(tool) => Some(read(drive, tool, arguments).await),
+                Judged::Settled(_) | Judged::Write { .. } => None,
+            }
+        });
+        let mut results = join_all(reads).await.into_iter();
+        for (call, arguments, verdict) in judged {
+            let result = results.next().flatten().transpose()?;
+            batch.add(drive, call, arguments, verdict, result).await?;
+        }
+        Ok(batch)
+    }
+
+    async fn add(
+        &mut self,
+        drive: &Drive<'_, '_>,
+        call: ModelCall,
+        arguments: Canonical,
+        verdict: Judged,
+        result: Option<ReadResult>,
+    ) -> Result<(), RunError> {
+        let id: CallId = toshi_store::mint(now());
+        let catalogue = drive.run.agent.catalogue();
+        let mut step_call = StepCall {
+            call: id,
+            name: call.name,
+            connection: None,
+            tool: String::new(),
+            title: String::new(),
+            arguments,
+            outcome: invalid("not run"),
+        };
+        match verdict {
+            Judged::Settled(outcome) => {
+                step_call.tool = step_call.name.clone();
+                step_call.title = step_call.name.clone();
+                step_call.outcome = outcome;
+            }
+            Judged::Read(tool) => {
+                describe(&mut step_call, catalogue, &tool);
+                let ReadResult { outcome, rest } = result.unwrap_or_else(ReadResult::not_run);
+                let conversation = &drive.run.meta.conversation;
+                let chunks = drive.run.school.put_chunks(conversation, id, &rest).await?;
+                self.reads
+                    .push(read_record(drive, &step_call, &outcome).await?);
+                step_call.outcome = CallOutcome::Read { outcome, chunks };
+            }
+            Judged::Write { tool, intent } => {
+                describe(&mut step_call, catalogue, &tool);
+                self.require(&tool);
+                let row = question(drive, &step_call, &tool, intent).await?;
+                step_call.outcome = CallOutcome::Approval {
+                    id: row.approval_id,
+                };
+                self.asks.push((row, asker(drive)));
+            }
+        }
+        self.calls.push(step_call);
+        Ok(())
+    }
+
+    /// The commit must find the connection as the offer was made from it.
+    fn require(&mut self, tool: &OfferedTool) {
+        let connection = &tool.connection;
+        if self
+            .targets
+            .iter()
+            .any(|known| known.connection.connection == connection.connection)
+        {
+            return;
+        }
+        self.targets.push(Target {
+            connection: connection.clone(),
+            credential: None,
+            tool: Some(tool.row.clone()),
+            killed: false,
+        });
+    }
+
+    /// Takes a question back: its call is told why.
+    fn block(&mut self, id: toshi_core::ApprovalId, why: BlockReason) {
+        self.asks.retain(|(row, _)| row.approval_id != id);
+        for call in &mut self.calls {
+            if call.outcome == (CallOutcome::Approval { id }) {
+                call.outcome = CallOutcome::Blocked { why };
+            }
+        }
+        if self.asks.is_empty() {
+            self.targets.clear();
+        }
+    }
+}
+
+impl Drive<'_, '_> {
+    /// The commit met an unknown outcome of an identical call: that call is not asked.
+    pub(crate) async fn drop_unknown(&self, batch: &mut Batch) -> Result<(), RunError> {
+        let rows: Vec<Approval> = batch.asks.iter().map(|(row, _)| row.clone()).collect();
+        for id in self.run.school.unknown_calls(&rows).await? {
+            batch.block(id, BlockReason::OutcomeUnknown);
+        }
+        Ok(())
+    }
+
+    /// A connection changed between the offer and the commit: its calls are judged on what is now.
+    pub(crate) async fn judge_again(&self, batch: &mut Batch) -> Result<(), RunError> {
+        let person = &self.context.person;
+        let catalogue = self.run.agent.catalogue();
+        batch.targets.clear();
+        for (row, _) in batch.asks.clone() {
+            let connector = &row.connection.connector;
+            let target = self
+                .run
+                .school
+                .target(connector, &row.connection.id, &row.tool)
+                .await?;
+            let Some(target) = target else {
+                batch.block(row.approval_id, BlockReason::ConnectionUnusable);
+                continue;
+            };
+            match target.judge(catalogue, person.role, &person.user, &row.tool) {
+                Verdict::Ask | Verdict::Allow
+                    if target.connection.account == row.connection.account =>
+                {
+                    let known = batch
+                        .targets
+                        .iter()
+                        .any(|known| known.connection.connection == target.connection.connection);
+                    if !known {
+                        batch.targets.push(target);
+                    }
+                }
+                Verdict::Ask | Verdict::Allow => {
+                    batch.block(row.approval_id, BlockReason::ConnectionUnusable);
+                }
+                Verdict::Deny(why) => batch.block(row.approval_id, why),
+            }
+        }
+        Ok(())
+    }
+
+    /// The same call was denied by a person in this turn.
+    fn was_denied(&self, tool: &OfferedTool, arguments: &Canonical) -> bool {
+        self.context.history.approvals.values().any(|row| {
+            row.turn == self.turn.turn
+                && row.state == State::Rejected
+                && row.connection.id == tool.connection.connection
+                && row.tool == tool.row.definition.name
+                && row.arguments.hash() == arguments.hash()
+        })
+    }
+}
+
+/// Reads a call's arguments and asks the gate.
+fn judge(drive: &Drive<'_, '_>, call: &ModelCall) -> (Canonical, Judged) {
+    let settled = |arguments, outcome| (arguments, Judged::Settled(outcome));
+    let text = if call.arguments.trim().is_empty() {
+        "{}"
+    } else {
+        call.arguments.as_str()
+    };
+    let arguments = match Canonical::arguments(text, ARGUMENTS_MAX) {
+        Ok(arguments) => arguments,
+        Err(error) => return settled(empty(), invalid(error.to_string())),
+    };
+    let Some(tool) = drive.context.offer.tool(&call.name) else {
+        return settled(
+            arguments,
+            invalid(format!("there is no tool {:?} here", call.name)),
+        );
+    };
+    let mut object = arguments.object();
+    let intent = match tool.access {
+        Access::Read => None,
+        Access::Write => take_intent(&mut object),
+    };
+    let object = Value::Object(object);
+    if let Err(why) = schema::validate(&object, &tool.row.definition.input_schema) {
+        return settled(
+            arguments,
+            invalid(format!("the arguments do not fit: {why}")),
+        );
+    }
+    let arguments = match Canonical::of(&object) {
+        Ok(arguments) => arguments,
+        Err(error) => return settled(empty(), invalid(error.to_string())),
+    };
+    match tool.access {
+        Access::Read => (arguments, Judged::Read(tool.clone())),
+        Access::Write if drive.was_denied(tool, &arguments) => settled(
+            arguments,
+            CallOutcome::Blocked {
+                why: BlockReason::DeniedBefore,
+            },
+        ),
+        Access::Write => (
+            arguments,
+            Judged::Write {
+                tool: tool.clone(),
+                intent,
+            },
+        ),
+    }
+}
+
+fn empty() -> Canonical {
+    Canonical::empty_object()
+}
+
+fn describe(call: &mut StepCall, catalogue: &toshi_core::Catalogue, tool: &OfferedTool) {
+    let name = &tool.row.definition.name;
+    let connector = catalogue.get(&tool.connection.connector);
+    let title = connector.map_or(name.as_str(), |connector| connector.tool_title(name));
+    let place = connector.map_or("", |connector| connector.title.as_str());
+    call.connection = Some(tool.connection.connection.clone());
+    call.tool = name.clone();
+    call.title = format!("{title} · {place}");
+}
+
+fn asker(drive: &Drive<'_, '_>) -> Cause {
+    let person = &drive.context.person;
+    let actor = Actor::User {
+        id: person.user.clone(),
+        name: person.name.clone(),
+        role: person.role,
+    };
+    Cause {
+        actor,
+        how: How::Chat,
+        request: drive.run.request.clone(),
+    }
+}
+
+async fn question(
+    drive: &Drive<'_, '_>,
+    call: &StepCall,
+    tool: &OfferedTool,
+    intent: Option<String>,
+) -> Result<Approval, RunError> {
+    let agent = drive.run.agent;
+    let catalogue = agent.catalogue();
+    let connection = &tool.connection;
+    let connector = catalogue.get(&connection.connector);
+    let entry = connector.and_then(|connector| connector.tools.get(&call.tool));
+    let time = now();
+    Ok(Approval {
+        approval_id: toshi_store::mint(time),
+        conversation: drive.run.meta.conversation.clone(),
+        client_id: drive.run.meta.client_id.clone(),
+        turn: drive.turn.turn,
+        step: drive.turn.steps + 1,
+        call: call.call,
+        connection: toshi_core::ApprovalConnection {
+            id: connection.connection.clone(),
+            connector: connection.connector.clone(),
+            title: connector.map_or_else(String::new, |connector| connector.title.clone()),
+            account: connection.account.clone(),
+            account_name: connection.account_name.clone(),
+            epoch: connection.epoch,
+        },
+        tool: call.tool.clone(),
+        tool_title: connector
+            .map_or(call.tool.as_str(), |connector| {
+                connector.tool_title(&call.tool)
+            })
+            .to_owned(),
+        definition: tool.row.hash.clone(),
+        arguments: call.arguments.clone(),
+        arguments_hmac: agent.arguments_hmac(call.arguments.hash(), time).await?,
+        intent,
+        effect: entry.and_then(|entry| entry.effect.clone()),
+        risk: connector.map_or(toshi_core::Risk::High, |connector| {
+            connector.risk(&call.tool)
+        }),
+        requester: drive.context.person.user.clone(),
+        requester_name: drive.context.person.name.clone(),
+        approver: entry.map(|entry| entry.approver).unwrap_or_default(),
+        created_at: time,
+        decide_by: Deadline::at(drive.decide_by(time)),
+        run_by: None,
+        state: State::Pending,
+        decision: None,
+        attempt: None,
+        outcome: None,
+        chunks: 0,
+        blocked: None,
+        not_sent: None,
+        voided: None,
+        resolution: None,
+        supersedes: None,
+        superseded_by: None,
+        seq: 0,
+        head: call.arguments.hash().clone(),
+    })
+}
+
+pub(crate) struct ReadResult {
+    outcome: Outcome,
+    rest: String,
+}
+
+impl ReadResult {
+    fn refused(why: impl Into<String>) -> Self {
+        Self {
+            outcome: Outcome::Refused { why: why.into() },
+            rest: String::new(),
+        }
+    }
+
+    fn not_run() -> Self {
+        Self::refused("it was not run")
+    }
+}
+
+/// Runs one read. What goes wrong is told to the model; only the store's own failures stop a turn.
+async fn read(
+    drive: &Drive<'_, '_>,
+    tool: &OfferedTool,
+    arguments: &Canonical,
+) -> Result<ReadResult, RunError> {
+    let run = &drive.run;
+    let person = &drive.context.person;
+    let connection = &tool.connection;
+    let name = tool.row.definition.name.as_str();
+    let call = (connection.connector.as_str(), &connection.connection, name);
+    let opened = run
+        .school
+        .open_read(
+            run.agent.catalogue(),
+            (&person.user, person.role),
+            call,
+            arguments,
+        )
+        .await;
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(OpenError::Store(error)) => return Err(error.into()),
+        Err(OpenError::Denied(why)) => {
+            return Ok(ReadResult::refused(toshi_core::blocked_words(why)));
+        }
+        Err(OpenError::NeedsApproval) => {
+            return Ok(ReadResult::refused(
+                "this call now needs a person's approval; ask again",
+            ));
+        }
+        Err(OpenError::NotFound) => {
+            let why = toshi_core::blocked_words(BlockReason::ConnectionUnusable);
+            return Ok(ReadResult::refused(why));
+        }
+    };
+    let Some(token) = run.token(&opened.target).await? else {
+        return Ok(ReadResult::refused(
+            "the connection must be signed in again by an administrator",
+        ));
+    };
+    let target = toshi_connectors::Target {
+        tenant: run.school.tenant(),
+        connection: &opened.target.connection,
+        token: &token,
+    };
+    let report = run
+        .agent
+        .tools
+        .read(&target, opened.permit, arguments)
+        .await;
+    let (report, rest) = split(report.result);
+    Ok(ReadResult {
+        outcome: settle(report, Access::Read),
+        rest,
+    })
+}
+
+async fn read_record(
+    drive: &Drive<'_, '_>,
+    call: &StepCall,
+    outcome: &Outcome,
+) -> Result<ReadRecord, StoreError> {
+    let cause = asker(drive);
+    let (kind, bytes) = match outcome {
+        Outcome::Succeeded { bytes, .. } => ("succeeded", *bytes),
+        Outcome::ReportedError { text } => ("reported_error", text.len() as u64),
+        Outcome::Refused { .. } => ("refused", 0),
+        Outcome::NotSent { .. } => ("not_sent", 0),
+        Outcome::Unknown { .. } => ("unknown", 0),
+    };
+    let hash = call.arguments.hash();
+    Ok(ReadRecord(RecordDraft {
+        event: RecordEvent::Read,
+        at: now(),
+        actor: cause.actor,
+        how: cause.how,
+        request: cause.request,
+        conversation: Some(drive.run.meta.conversation.clone()),
+        turn: Some(drive.turn.turn),
+        approval: None,
+        connection: call.connection.clone(),
+        tool: Some(call.tool.clone()),
+        arguments_hmac: Some(drive.run.agent.arguments_hmac(hash, now()).await?),
+        detail: serde_json::json!({ "call": call.call, "outcome": kind, "bytes": bytes }),
+    }))
+}

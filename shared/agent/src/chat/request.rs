@@ -1,0 +1,202 @@
+//! The request of the AI SDK's transport, as its real clients send it.
+
+use serde_json::Value;
+use toshi_core::{ANSWERS_PER_REQUEST, ApprovalId, ClientId, MESSAGE_MAX, UserMessageId};
+
+/// What a client wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// A message, new or (with a known id) another text for an old one.
+    Say { id: UserMessageId, text: String },
+    /// Another answer to the last message, or to the one that this answer belongs to.
+    Regenerate { answer: Option<String> },
+    /// Going on with this assistant message after its approvals were answered.
+    Continue { answer: String },
+}
+
+/// A person's answer to an approval, as their client posted it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub approval: ApprovalId,
+    pub approved: bool,
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posted {
+    pub client_id: ClientId,
+    pub intent: Intent,
+    pub answers: Vec<Answer>,
+}
+
+/// What is wrong with a request, in a sentence for its sender.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    #[error("{0}")]
+    Bad(&'static str),
+    #[error("a message may have at most {limit} bytes; this one has {size}")]
+    TooLarge { size: usize, limit: usize },
+}
+
+const REASON_CHARS: usize = 500;
+
+impl Posted {
+    pub fn parse(body: &Value) -> Result<Self, RequestError> {
+        let client_id = body
+            .get("id")
+            .and_then(Value::as_str)
+            .ok_or(RequestError::Bad("`id` must name the conversation"))?
+            .parse()
+            .map_err(|_| RequestError::Bad("`id` must be 8 to 64 letters, digits, - or _"))?;
+        let messages = body
+            .get("messages")
+            .and_then(Value::as_array)
+            .filter(|messages| !messages.is_empty())
+            .ok_or(RequestError::Bad(
+                "`messages` must hold at least one message",
+            ))?;
+        let message_id = body.get("messageId").and_then(Value::as_str);
+        let intent = match body.get("trigger").and_then(Value::as_str) {
+            Some("submit-message") | None => submit(messages, message_id)?,
+            Some("regenerate-message") => Intent::Regenerate {
+                answer: message_id.map(ToOwned::to_owned),
+            },
+            Some(_) => {
+                return Err(RequestError::Bad(
+                    "`trigger` must be submit-message or regenerate-message",
+                ));
+            }
+        };
+        Ok(Self {
+            client_id,
+            intent,
+            answers: answers(messages)?,
+        })
+    }
+}
+
+fn submit(messages: &[Value], message_id: Option<&str>) -> Result<Intent, RequestError> {
+    let last = messages.last();
+    let named = message_id.and_then(|id| {
+        messages
+            .iter()
+            .find(|message| text_of(message, "id") == Some(id))
+    });
+    match (message_id, named, last) {
+        (Some(_), Some(message), _) if is_user(message) => say(message),
+        // A client that posts only what is new.
+        (Some(_), None, Some(message)) if is_user(message) => say(message),
+        (Some(id), _, _) => Ok(Intent::Continue {
+            answer: id.to_owned(),
+        }),
+        (None, _, Some(message)) if !is_user(message) && answered(message) => {
+            let id = text_of(message, "id").ok_or(RequestError::Bad("the message has no `id`"))?;
+            Ok(Intent::Continue {
+                answer: id.to_owned(),
+            })
+        }
+        (None, _, _) => {
+            let message = messages.iter().rev().find(|message| is_user(message));
+            say(message.ok_or(RequestError::Bad("there is no user message"))?)
+        }
+    }
+}
+
+fn say(message: &Value) -> Result<Intent, RequestError> {
+    let id = text_of(message, "id")
+        .ok_or(RequestError::Bad("the message has no `id`"))?
+        .parse()
+        .map_err(|_| RequestError::Bad("a message's `id` must be 1 to 128 safe characters"))?;
+    let parts = message.get("parts").and_then(Value::as_array);
+    let parts = parts.ok_or(RequestError::Bad("the message has no `parts`"))?;
+    let texts = parts
+        .iter()
+        .filter(|part| text_of(part, "type") == Some("text"))
+        .filter_map(|part| text_of(part, "text"));
+    let text = texts.collect::<Vec<_>>().join("\n");
+    if text.len() > MESSAGE_MAX {
+        return Err(RequestError::TooLarge {
+            size: text.len(),
+            limit: MESSAGE_MAX,
+        });
+    }
+    if text.trim().is_empty() {
+        let has_file = parts
+            .iter()
+            .any(|part| text_of(part, "type") == Some("file"));
+        return Err(RequestError::Bad(if has_file {
+            "files cannot be sent yet; please write what you need"
+        } else {
+            "the message is empty"
+        }));
+    }
+    Ok(Intent::Say { id, text })
+}
+
+/// Parts in state `approval-responded`. Finished calls keep `approved` too: the state tells.
+fn answers(messages: &[Value]) -> Result<Vec<Answer>, RequestError> {
+    let mut found: Vec<Answer> = Vec::new();
+    for part in messages
+        .iter()
+        .flat_map(parts_of)
+        .filter(|part| is_answered(part))
+    {
+        let Some(approval) = part.get("approval") else {
+            continue;
+        };
+        let id = text_of(approval, "id").and_then(|id| id.parse().ok());
+        let (Some(id), Some(approved)) = (id, approval.get("approved").and_then(Value::as_bool))
+        else {
+            continue;
+        };
+        if let Some(other) = found.iter().find(|answer| answer.approval == id) {
+            if other.approved == approved {
+                continue;
+            }
+            return Err(RequestError::Bad(
+                "one approval is both approved and rejected",
+            ));
+        }
+        let reason = text_of(approval, "reason")
+            .map(str::trim)
+            .filter(|text| !text.is_empty());
+        let reason = reason.map(|text| text.chars().take(REASON_CHARS).collect());
+        found.push(Answer {
+            approval: id,
+            approved,
+            reason,
+        });
+    }
+    // Clients post old answers again for ever: the newest are the ones that matter.
+    let extra = found.len().saturating_sub(ANSWERS_PER_REQUEST);
+    found.drain(..extra);
+    Ok(found)
+}
+
+fn parts_of(message: &Value) -> impl Iterator<Item = &Value> {
+    message
+        .get("parts")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn is_answered(part: &Value) -> bool {
+    text_of(part, "state") == Some("approval-responded")
+}
+
+fn answered(message: &Value) -> bool {
+    parts_of(message).any(is_answered)
+}
+
+fn is_user(message: &Value) -> bool {
+    text_of(message, "role") == Some("user")
+}
+
+fn text_of<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+    value.get(name).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

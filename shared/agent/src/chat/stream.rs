@@ -1,0 +1,528 @@
+//! The answer to a chat request: messages and answers are stored first, then the turn is run, or
+//! followed if somebody else runs it.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use toshi_core::{
+    Actor, ApprovalId, Cause, ConversationId, Event, How, MESSAGES_PER_PERSON, MESSAGES_PER_TENANT,
+    MessageAuthor, MessageId, Millis, RequestId, TenantId, TurnId, UserId,
+};
+use toshi_store::{
+    Begun, History, NewMessage, PersonStatus, StoreError, TransitionError, UserMessage, WakeMessage,
+};
+
+use super::request::{Answer, Intent, Posted};
+use crate::agent::Agent;
+use crate::clock::now;
+use crate::follow::Followed;
+use crate::offer::Person;
+use crate::progress::{Progress, Sink};
+use crate::run::{Budget, Entry, RunEnd, RunError, Scope};
+use crate::ui::{Chunk, Writer};
+
+/// Who asks, as their token says; their role is read from their row.
+#[derive(Clone, Debug)]
+pub struct ChatRequest {
+    pub tenant: TenantId,
+    pub user: UserId,
+    pub posted: Posted,
+    pub request: Option<RequestId>,
+    pub budget: Budget,
+}
+
+/// Chunks as they come; the stream ends with the turn's pause or end.
+pub type ChatStream = mpsc::UnboundedReceiver<Chunk>;
+
+/// Why there is no stream: told with a status code, before anything is stored.
+#[derive(Debug, thiserror::Error)]
+pub enum ChatError {
+    #[error("this account is not active")]
+    Inactive,
+    #[error("too many messages")]
+    RateLimited { retry_after_s: i64 },
+    #[error("too many unanswered requests in this conversation")]
+    TooManyOpen,
+    #[error("this conversation was deleted")]
+    Deleted,
+    #[error("there is no message to answer again")]
+    NothingToRegenerate,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Turns of one conversation that may wait at the same time.
+const OPEN_TURNS_MAX: usize = 20;
+
+/// Where chunks go; a client that left does not stop the turn.
+#[derive(Clone)]
+struct Out(mpsc::UnboundedSender<Chunk>);
+
+impl Out {
+    fn send(&self, writer: &mut Writer) -> bool {
+        writer
+            .take()
+            .into_iter()
+            .all(|chunk| self.0.send(chunk).is_ok())
+    }
+}
+
+impl Agent {
+    /// Stores what was posted and starts the answer.
+    pub async fn chat(self: &Arc<Self>, request: ChatRequest) -> Result<ChatStream, ChatError> {
+        let ChatRequest {
+            tenant,
+            user,
+            posted,
+            request,
+            budget,
+        } = request;
+        let school = self.store.school(&tenant);
+        let conversation = ConversationId::of(&user, &posted.client_id);
+        let time = now();
+        let (row, counts, history, toolbox) = tokio::try_join!(
+            school.user(&user),
+            school.count_message(&user, time),
+            school.history(&conversation),
+            school.toolbox(),
+        )?;
+        let row = row
+            .filter(|row| row.status == PersonStatus::Active)
+            .ok_or(ChatError::Inactive)?;
+        let (by_person, by_school, left) = counts;
+        if by_person > MESSAGES_PER_PERSON || by_school > MESSAGES_PER_TENANT {
+            return Err(ChatError::RateLimited {
+                retry_after_s: left,
+            });
+        }
+        if history
+            .meta
+            .as_ref()
+            .is_some_and(|meta| meta.deleted_at.is_some())
+        {
+            return Err(ChatError::Deleted);
+        }
+        let person = Person {
+            user: row.user,
+            name: row.name,
+            role: row.role,
+        };
+        let decider = Decider {
+            agent: self,
+            tenant: &tenant,
+            person: &person,
+            request: &request,
+        };
+        decider.decide(&conversation, &posted.answers).await?;
+
+        let (sender, stream) = mpsc::unbounded_channel();
+        let out = Out(sender);
+        let place = Place {
+            agent: Arc::clone(self),
+            tenant: tenant.clone(),
+            conversation: conversation.clone(),
+            request: request.clone(),
+            budget,
+            out,
+        };
+        let message = match &posted.intent {
+            Intent::Continue { answer } => {
+                place.go_on(answer.clone(), posted.answers.clone(), history);
+                return Ok(stream);
+            }
+            Intent::Say { id, text } => {
+                let known = history
+                    .messages
+                    .iter()
+                    .rev()
+                    .find_map(|row| match &row.author {
+                        MessageAuthor::User {
+                            id: old,
+                            text: said,
+                        } if old == id => Some((row.seq, said == text)),
+                        MessageAuthor::User { .. } | MessageAuthor::Assistant { .. } => None,
+                    });
+                let replaces_from = known.and_then(|(seq, same)| (!same).then_some(seq));
+                UserMessage {
+                    id: id.clone(),
+                    text: text.clone(),
+                    replaces_from,
+                    again: false,
+                }
+            }
+            Intent::Regenerate { answer } => {
+                regenerated(&history, answer.as_deref()).ok_or(ChatError::NothingToRegenerate)?
+            }
+        };
+        if history
+            .meta
+            .as_ref()
+            .is_some_and(|meta| meta.open.len() >= OPEN_TURNS_MAX)
+        {
+            return Err(ChatError::TooManyOpen);
+        }
+        let new = NewMessage {
+            conversation,
+            client_id: posted.client_id,
+            user,
+            message,
+        };
+        let begun = school.begin(&new, history.meta.clone(), now()).await?;
+        match begun {
+            Begun::Started(begin) => {
+                let followed = Followed {
+                    turn: begin.turn.turn,
+                    answer: begin.turn.answer,
+                };
+                let entry = Entry::Begun {
+                    begin,
+                    history: Box::new(history),
+                    toolbox: Box::new(toolbox),
+                    person,
+                };
+                place.run(
+                    followed,
+                    entry,
+                    Writer::new(followed.turn, followed.answer),
+                    Vec::new(),
+                );
+            }
+            Begun::Queued { turn, answer } => {
+                place.hint().await;
+                place.follow(Followed { turn, answer });
+            }
+            Begun::Known { turn, answer } => place.follow(Followed { turn, answer }),
+        }
+        Ok(stream)
+    }
+
+    /// A replay of what is running in a conversation, from its start and on; `None` if nothing is.
+    pub async fn resume(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        conversation: &ConversationId,
+        budget: Budget,
+    ) -> Result<Option<ChatStream>, StoreError> {
+        let Some(followed) = self.running(tenant, conversation).await? else {
+            return Ok(None);
+        };
+        let (sender, stream) = mpsc::unbounded_channel();
+        let place = Place {
+            agent: Arc::clone(self),
+            tenant: tenant.clone(),
+            conversation: conversation.clone(),
+            request: None,
+            budget,
+            out: Out(sender),
+        };
+        place.follow(followed);
+        Ok(Some(stream))
+    }
+}
+
+/// The message to answer again: the last one, or the one that `answer` belongs to.
+fn regenerated(history: &History, answer: Option<&str>) -> Option<UserMessage> {
+    let meta = history.meta.as_ref()?;
+    let shown = || {
+        history
+            .messages
+            .iter()
+            .rev()
+            .filter(|row| !meta.is_replaced(row.seq))
+    };
+    let turn = answer.and_then(|answer| {
+        shown().find_map(|row| match &row.author {
+            MessageAuthor::Assistant { id } if id.to_string() == answer => Some(row.turn),
+            MessageAuthor::Assistant { .. } | MessageAuthor::User { .. } => None,
+        })
+    });
+    shown().find_map(|row| match &row.author {
+        MessageAuthor::User { id, text } if turn.is_none_or(|turn| turn == row.turn) => {
+            Some(UserMessage {
+                id: id.clone(),
+                text: text.clone(),
+                replaces_from: Some(row.seq),
+                again: true,
+            })
+        }
+        MessageAuthor::User { .. } | MessageAuthor::Assistant { .. } => None,
+    })
+}
+
+/// Commits answers that came with a chat request.
+struct Decider<'a> {
+    agent: &'a Agent,
+    tenant: &'a TenantId,
+    person: &'a Person,
+    request: &'a Option<RequestId>,
+}
+
+impl Decider<'_> {
+    /// Each answer in its own transaction. One that is already on record, contradicts the record,
+    /// or is for nothing of this conversation changes nothing: clients post old answers again.
+    async fn decide(
+        &self,
+        conversation: &ConversationId,
+        answers: &[Answer],
+    ) -> Result<(), StoreError> {
+        let school = self.agent.store.school(self.tenant);
+        let ids: Vec<ApprovalId> = answers.iter().map(|answer| answer.approval).collect();
+        let rows = school.approvals_in(conversation, &ids).await?;
+        let mut decided = false;
+        for answer in answers {
+            let row = rows.iter().find(|row| row.approval_id == answer.approval);
+            let Some(row) = row.filter(|row| row.may_decide(&self.person.user)) else {
+                continue;
+            };
+            if row.decision.is_some() {
+                continue;
+            }
+            let event = Event::Decide {
+                answer: if answer.approved {
+                    toshi_core::Answer::Approve
+                } else {
+                    toshi_core::Answer::Reject
+                },
+                reason: answer.reason.clone(),
+            };
+            let actor = Actor::User {
+                id: self.person.user.clone(),
+                name: self.person.name.clone(),
+                role: self.person.role,
+            };
+            let cause = Cause {
+                actor,
+                how: How::Chat,
+                request: self.request.clone(),
+            };
+            match school.transition(row, event, &cause, now()).await {
+                Ok(_) => decided = true,
+                Err(TransitionError::Refused {
+                    refusal: toshi_core::Refusal::Expired,
+                    row,
+                }) => {
+                    let expire = Event::Expire;
+                    // The sweep would find it too; the person is told now.
+                    match school
+                        .transition(&row, expire, &Cause::system(), now())
+                        .await
+                    {
+                        Ok(_)
+                        | Err(TransitionError::Refused { .. } | TransitionError::NotFound) => {}
+                        Err(TransitionError::Store(error)) => return Err(error),
+                    }
+                    decided = true;
+                }
+                Err(TransitionError::Refused { .. } | TransitionError::NotFound) => {}
+                Err(TransitionError::Store(error)) => return Err(error),
+            }
+        }
+        if decided {
+            let message = WakeMessage {
+                tenant: self.tenant.clone(),
+                conversation: conversation.clone(),
+            };
+            self.agent.queue.hint(&message).await;
+        }
+        Ok(())
+    }
+}
+
+/// Where a stream's work is done.
+struct Place {
+    agent: Arc<Agent>,
+    tenant: TenantId,
+    conversation: ConversationId,
+    request: Option<RequestId>,
+    budget: Budget,
+    out: Out,
+}
+
+impl Place {
+    async fn hint(&self) {
+        let message = WakeMessage {
+            tenant: self.tenant.clone(),
+            conversation: self.conversation.clone(),
+        };
+        self.agent.queue.hint(&message).await;
+    }
+
+    fn run(self, followed: Followed, entry: Entry, writer: Writer, answered: Vec<ApprovalId>) {
+        outlive(async move { self.run_and_tell(followed, entry, writer, answered).await });
+    }
+
+    fn follow(self, followed: Followed) {
+        outlive(async move {
+            let mut writer = Writer::new(followed.turn, followed.answer);
+            self.follow_and_tell(followed, &mut writer).await;
+        });
+    }
+
+    async fn follow_and_tell(&self, followed: Followed, writer: &mut Writer) {
+        let tell = |writer: &mut Writer| self.out.send(writer);
+        let agent = &self.agent;
+        let result = agent
+            .follow(&self.tenant, &self.conversation, followed, writer, tell)
+            .await;
+        if let Err(error) = result {
+            tracing::error!(%error, conversation = %self.conversation, "following failed");
+            writer.fail("Something went wrong on our side. Please reload.");
+            self.out.send(writer);
+        }
+    }
+
+    /// Runs under the lease and tells what happens; if somebody else holds it, follows.
+    async fn run_and_tell(
+        self,
+        followed: Followed,
+        entry: Entry,
+        mut writer: Writer,
+        answered: Vec<ApprovalId>,
+    ) {
+        self.out.send(&mut writer);
+        let (sink, mut progress) = Sink::channel();
+        let agent = Arc::clone(&self.agent);
+        let work = agent.run(
+            &self.tenant,
+            &self.conversation,
+            entry,
+            Scope::Turn(followed.turn),
+            self.budget,
+            sink,
+            self.request.clone(),
+        );
+        let mut work = std::pin::pin!(work);
+        let mut last_turn = None;
+        let end = loop {
+            tokio::select! {
+                biased;
+                Some(event) = progress.recv() => {
+                    if let Progress::Turn(turn) = &event {
+                        last_turn = Some(turn.clone());
+                    }
+                    writer.progress(&event);
+                    self.out.send(&mut writer);
+                }
+                end = &mut work => break end,
+            }
+        };
+        while let Ok(event) = progress.try_recv() {
+            if let Progress::Turn(turn) = &event {
+                last_turn = Some(turn.clone());
+            }
+            writer.progress(&event);
+        }
+        match end {
+            Ok(RunEnd::Busy) => {
+                self.follow_and_tell(followed, &mut writer).await;
+                return;
+            }
+            Ok(RunEnd::Superseded) | Err(RunError::Superseded) => {
+                writer.fail("Another process took over this answer. Please reload.");
+            }
+            Ok(RunEnd::Idle | RunEnd::HandedOver) => {
+                self.close(followed, &mut writer, &answered, last_turn)
+                    .await;
+            }
+            Err(RunError::Store(error)) => {
+                tracing::error!(%error, conversation = %self.conversation, "the turn failed");
+                writer.fail("Something went wrong on our side. Nothing is lost; please reload.");
+            }
+        }
+        self.out.send(&mut writer);
+    }
+
+    /// The end of a stream whose run is over. What the run did not tell is read: every answered
+    /// call is settled or a step is opened, or real clients would send again without end.
+    async fn close(
+        &self,
+        followed: Followed,
+        writer: &mut Writer,
+        answered: &[ApprovalId],
+        last_turn: Option<toshi_core::TurnRow>,
+    ) {
+        let school = self.agent.store.school(&self.tenant);
+        let rows = match school.approvals_in(&self.conversation, answered).await {
+            Ok(rows) => rows,
+            Err(error) => {
+                tracing::error!(%error, "answered approvals could not be read");
+                writer.fail("Something went wrong on our side. Please reload.");
+                return;
+            }
+        };
+        for row in &rows {
+            writer.approval(row);
+        }
+        let open = rows.iter().any(|row| !writer.has_output(row.call));
+        if open && !writer.opened_step() {
+            writer.note("Still working on it. Reload in a moment to see the result.");
+        }
+        let turn = match last_turn {
+            Some(turn) => Some(turn),
+            None => school
+                .turn(&self.conversation, followed.turn)
+                .await
+                .ok()
+                .flatten(),
+        };
+        writer.end(turn.as_ref().filter(|turn| turn.answer == writer.answer()));
+    }
+
+    /// Going on after answers: outputs of the answered calls first, then the next step, in the same
+    /// message.
+    fn go_on(self, answer: String, answers: Vec<Answer>, history: History) {
+        let ids: Vec<ApprovalId> = answers.iter().map(|answer| answer.approval).collect();
+        let turn = known_answer(&history, &answer);
+        let Some((turn, answer)) = turn else {
+            outlive(async move {
+                let id = crate::clock::now();
+                let mut writer = Writer::new(toshi_store::mint(id), toshi_store::mint(id));
+                writer.note("These approvals are not known in this conversation.");
+                writer.end(None);
+                self.out.send(&mut writer);
+            });
+            return;
+        };
+        let mut writer = Writer::new(turn, answer);
+        for step in &history.steps {
+            writer.known(step);
+        }
+        outlive(async move {
+            let school = self.agent.store.school(&self.tenant);
+            match school.approvals_in(&self.conversation, &ids).await {
+                Ok(rows) => rows.iter().for_each(|row| writer.approval(row)),
+                Err(error) => tracing::warn!(%error, "answered approvals could not be read yet"),
+            }
+            let followed = Followed { turn, answer };
+            self.run_and_tell(followed, Entry::Take, writer, ids).await;
+        });
+    }
+}
+
+fn known_answer(history: &History, answer: &str) -> Option<(TurnId, MessageId)> {
+    history
+        .messages
+        .iter()
+        .rev()
+        .find_map(|row| match &row.author {
+            MessageAuthor::Assistant { id } if id.to_string() == answer => Some((row.turn, *id)),
+            MessageAuthor::Assistant { .. } | MessageAuthor::User { .. } => None,
+        })
+}
+
+/// Work that goes on when its caller is cancelled (the client left), within the invocation: the
+/// response's body ends only when this drops its sender.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one helper for work that outlives its caller"
+)]
+fn outlive(work: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(work);
+}
+
+/// The end of an invocation as the runtime gives it.
+impl Budget {
+    pub const fn until(deadline: Millis) -> Self {
+        Self { deadline }
+    }
+}

@@ -1,0 +1,270 @@
+//! One turn under way: a model call, its tool calls, one commit; and again.
+
+use toshi_core::{
+    CallOutcome, Canonical, Finish, Millis, RUN_MAX_MS, SAME_CALL_MAX, STEPS_PER_TURN, StepCall,
+    StepRow, TurnEnd, TurnRow, TurnState,
+};
+use toshi_store::{Commit, StepRefusal, StoreError};
+
+use crate::ask::Batch;
+use crate::clock::now;
+use crate::model::{ModelError, ModelStep};
+use crate::progress::Progress;
+use crate::prompt::{self, Ingredients};
+use crate::run::{Context, Run, RunError};
+
+pub(crate) struct Drive<'d, 'r> {
+    pub(crate) run: &'d mut Run<'r>,
+    pub(crate) turn: TurnRow,
+    pub(crate) context: Context,
+}
+
+/// Tries at a commit whose connections or unknown outcomes changed while it was prepared.
+const COMMIT_TRIES: u32 = 4;
+
+impl<'d, 'r> Drive<'d, 'r> {
+    pub(crate) const fn new(run: &'d mut Run<'r>, turn: TurnRow, context: Context) -> Self {
+        Self { run, turn, context }
+    }
+
+    /// Until the turn waits for people or is done.
+    pub(crate) async fn run(mut self) -> Result<(), RunError> {
+        loop {
+            if let Some(sentence) = self.limit() {
+                return self.last_step(sentence).await;
+            }
+            let step = match self.ask_model().await? {
+                Ok(step) => step,
+                Err(error) => {
+                    tracing::warn!(%error, turn = %self.turn.turn, "the model gave no answer");
+                    let sentence = format!("I cannot answer: {error}.");
+                    return self.run.fail_turn(self.turn, sentence).await;
+                }
+            };
+            if self.take(step).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The limit that ends the turn before another model call, in words.
+    fn limit(&self) -> Option<String> {
+        if self.turn.steps >= STEPS_PER_TURN {
+            return Some(format!(
+                "I stop here: this request took {STEPS_PER_TURN} rounds of work, which is the \
+                 limit. Tell me to go on if it is not done."
+            ));
+        }
+        if self.turn.run_at.until(now()) > RUN_MAX_MS {
+            return Some(
+                "I stop here: this request took longer than four minutes. Tell me to go on if it \
+                 is not done."
+                    .to_owned(),
+            );
+        }
+        self.looping().then(|| {
+            "I stop here: I was about to make the same call again and again. Please put the \
+             request in other words."
+                .to_owned()
+        })
+    }
+
+    /// The same call, tool and arguments, was made as often as a turn may.
+    fn looping(&self) -> bool {
+        let calls: Vec<(&str, &Canonical)> = self
+            .own_steps()
+            .flat_map(|step| &step.calls)
+            .map(|call| (call.name.as_str(), &call.arguments))
+            .collect();
+        calls
+            .iter()
+            .any(|call| calls.iter().filter(|other| *other == call).count() >= SAME_CALL_MAX)
+    }
+
+    pub(crate) fn own_steps(&self) -> impl Iterator<Item = &StepRow> {
+        self.context
+            .history
+            .steps
+            .iter()
+            .filter(|step| step.turn == self.turn.turn)
+    }
+
+    async fn ask_model(&self) -> Result<Result<ModelStep, ModelError>, StoreError> {
+        let key = self.run.agent.llm_key(now()).await?;
+        let prompt = prompt::build(&Ingredients {
+            school: &self.context.school.name,
+            person: &self.context.person,
+            catalogue: self.run.agent.catalogue(),
+            offer: &self.context.offer,
+            history: &self.context.history,
+            turn: &self.turn,
+            now: now(),
+        });
+        let (turn, n) = (self.turn.turn, self.turn.steps + 1);
+        let sink = &self.run.sink;
+        let on_text = |delta: &str| {
+            sink.tell(Progress::Text {
+                turn,
+                n,
+                delta: delta.to_owned(),
+            })
+        };
+        Ok(self.run.agent.model.step(key, &prompt, on_text).await)
+    }
+
+    /// Judges the step's calls, runs its reads, and commits all of it at once. `true` if the turn
+    /// now waits or is done.
+    async fn take(&mut self, step: ModelStep) -> Result<bool, RunError> {
+        let ModelStep {
+            text,
+            calls,
+            finish,
+        } = step;
+        if calls.is_empty() {
+            let text = if text.trim().is_empty() {
+                // An empty step would be asked for again and again.
+                "I have no answer to that. Please ask in other words.".to_owned()
+            } else if finish == Finish::Length {
+                format!("{text} …\n\n(My answer was cut off at its length limit.)")
+            } else {
+                text
+            };
+            self.finish(text, finish).await?;
+            return Ok(true);
+        }
+        let batch = Batch::of(self, calls, finish).await?;
+        self.store(text, finish, batch).await
+    }
+
+    async fn store(
+        &mut self,
+        text: String,
+        finish: Finish,
+        mut batch: Batch,
+    ) -> Result<bool, RunError> {
+        let n = self.turn.steps + 1;
+        for _ in 0..COMMIT_TRIES {
+            let waits = !batch.asks.is_empty();
+            let mut turn = self.turn.clone();
+            turn.steps = n;
+            turn.state = if waits {
+                TurnState::Waiting
+            } else {
+                TurnState::Running
+            };
+            let step = self.step_row(n, text.clone(), batch.calls.clone(), finish);
+            let commit = Commit {
+                turn: Some(turn),
+                step: Some(step.clone()),
+                reads: batch.reads.clone(),
+                asks: batch.asks.clone(),
+                targets: batch.targets.clone(),
+                release: waits,
+                ..Commit::default()
+            };
+            match self.run.commit(&commit).await {
+                Ok(committed) => {
+                    self.turn = committed.turn.unwrap_or_else(|| self.turn.clone());
+                    for row in &committed.asks {
+                        self.context
+                            .history
+                            .approvals
+                            .insert(row.approval_id, row.clone());
+                    }
+                    self.context.history.steps.push(step.clone());
+                    let turn = self.turn.clone();
+                    let approvals = committed.asks;
+                    self.run.sink.tell(Progress::Step {
+                        turn: turn.clone(),
+                        step,
+                        approvals,
+                    });
+                    if waits {
+                        self.run.sink.tell(Progress::Turn(turn));
+                    }
+                    return Ok(waits);
+                }
+                Err(StepRefusal::Unknown) => self.drop_unknown(&mut batch).await?,
+                Err(StepRefusal::Connection) => self.judge_again(&mut batch).await?,
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(StoreError::Busy.into())
+    }
+
+    /// A last step in our own words, and the turn is done.
+    async fn last_step(mut self, sentence: String) -> Result<(), RunError> {
+        let (turn, n) = (self.turn.turn, self.turn.steps + 1);
+        self.run.sink.tell(Progress::Text {
+            turn,
+            n,
+            delta: sentence.clone(),
+        });
+        let end = TurnEnd::Limit {
+            sentence: sentence.clone(),
+        };
+        self.finish_with(sentence, Finish::Stop, end).await
+    }
+
+    async fn finish(&mut self, text: String, finish: Finish) -> Result<(), RunError> {
+        self.finish_with(text, finish, TurnEnd::Complete).await
+    }
+
+    async fn finish_with(
+        &mut self,
+        text: String,
+        finish: Finish,
+        end: TurnEnd,
+    ) -> Result<(), RunError> {
+        let n = self.turn.steps + 1;
+        let mut turn = self.turn.clone();
+        turn.steps = n;
+        turn.state = TurnState::Done { end };
+        let step = self.step_row(n, text, Vec::new(), finish);
+        self.run.meta.open.retain(|open| *open != turn.turn);
+        let commit = Commit {
+            turn: Some(turn.clone()),
+            step: Some(step.clone()),
+            release: true,
+            ..Commit::default()
+        };
+        self.run.commit(&commit).await?;
+        let approvals = Vec::new();
+        self.run.sink.tell(Progress::Step {
+            turn: turn.clone(),
+            step,
+            approvals,
+        });
+        self.run.sink.tell(Progress::Turn(turn));
+        Ok(())
+    }
+
+    fn step_row(&self, n: u32, text: String, calls: Vec<StepCall>, finish: Finish) -> StepRow {
+        StepRow {
+            turn: self.turn.turn,
+            n,
+            answer: self.turn.answer,
+            text,
+            calls,
+            finish,
+            at: now(),
+        }
+    }
+
+    /// When a question asked now must be answered.
+    pub(crate) fn decide_by(&self, now: Millis) -> Millis {
+        let within = self
+            .run
+            .agent
+            .settings
+            .decide_within_ms
+            .or(self.context.school.decide_within_ms)
+            .unwrap_or(toshi_core::DECIDE_WITHIN_WEB_MS);
+        now.plus(within)
+    }
+}
+
+/// The calls that the gate or the model itself made impossible, as the model is told.
+pub(crate) fn invalid(why: impl Into<String>) -> CallOutcome {
+    CallOutcome::Invalid { why: why.into() }
+}

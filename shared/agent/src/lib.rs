@@ -1,0 +1,30 @@
+//! The turn: the model is asked, its calls go through the gate, the runner carries on.
+//!
+//! [`Agent::run`] is the one runner. The chat function and the worker call it with nothing but a
+//! school and a conversation: all it works on is in the rows.
+
+mod agent;
+mod ask;
+mod chat;
+mod clock;
+mod drive;
+mod execute;
+mod follow;
+mod model;
+mod offer;
+mod progress;
+mod prompt;
+mod run;
+mod ui;
+mod view;
+
+pub use agent::{Agent, AgentError, Settings};
+pub use chat::{Answer, ChatError, ChatRequest, ChatStream, Intent, Posted, RequestError};
+pub use clock::now;
+pub use follow::Followed;
+pub use model::{Model, ModelConfig, ModelError, ModelHealth};
+pub use offer::Person;
+pub use progress::{Progress, Sink};
+pub use run::{Budget, Entry, RunEnd, RunError, Scope};
+pub use ui::{Chunk, KEEP_ALIVE, keep_alive};
+pub use view::messages;

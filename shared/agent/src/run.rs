@@ -1,0 +1,545 @@
+//! The runner: works a conversation under its lease until only people and clocks can go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use toshi_core::{
+    Cause, ConversationId, ConversationRow, Event, Finish, InboxId, InboxRow, LEASE_RENEW_MS,
+    Lease, MessageAuthor, MessageRow, Millis, OpenTurn, RequestId, StepRow, TenantId, TurnEnd,
+    TurnId, TurnRow, TurnState, VoidReason, Work, next_work,
+};
+use toshi_store::{
+    Begin, Commit, Committed, History, PersonStatus, Release, School, StepRefusal, StoreError,
+    TenantRow, Toolbox, TransitionError, WakeMessage,
+};
+
+use crate::agent::Agent;
+use crate::clock::now;
+use crate::drive::Drive;
+use crate::offer::{Offer, Person};
+use crate::progress::{Progress, Sink};
+
+/// How much of a conversation's work a run takes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything there is: the worker.
+    All,
+    /// One turn: an HTTP invocation, which ends with its response.
+    Turn(TurnId),
+}
+
+/// The invocation's own time.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    pub deadline: Millis,
+}
+
+impl Budget {
+    pub fn left_ms(self) -> i64 {
+        now().until(self.deadline)
+    }
+}
+
+/// How a run begins.
+#[derive(Debug)]
+pub enum Entry {
+    /// Take the lease if it is free.
+    Take,
+    /// The message was just stored and the lease is ours; what was read for it is at hand.
+    Begun {
+        begin: Box<Begin>,
+        history: Box<History>,
+        toolbox: Box<Toolbox>,
+        person: Person,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Nothing is left but what people and clocks will bring.
+    Idle,
+    /// Someone else is at work, or the conversation does not exist.
+    Busy,
+    /// There is work left for another invocation; its hint has been sent.
+    HandedOver,
+    /// Another runner took over.
+    Superseded,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The lease is another runner's.
+    #[error("superseded by another runner")]
+    Superseded,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<StepRefusal> for RunError {
+    fn from(refusal: StepRefusal) -> Self {
+        match refusal {
+            StepRefusal::Fenced => Self::Superseded,
+            StepRefusal::Store(error) => Self::Store(error),
+            // Callers that can act on these match them before.
+            StepRefusal::Unknown | StepRefusal::Connection => Self::Store(StoreError::Conflict),
+        }
+    }
+}
+
+/// One run under a lease.
+pub(crate) struct Run<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) school: School<'a>,
+    /// The runner's own copy: it alone changes `next`, `open` and `replaced` under the lease.
+    pub(crate) meta: ConversationRow,
+    pub(crate) lease: Lease,
+    pub(crate) budget: Budget,
+    pub(crate) sink: Sink,
+    pub(crate) request: Option<RequestId>,
+    released: bool,
+}
+
+/// What a turn is driven with.
+pub(crate) struct Context {
+    pub(crate) school: Arc<TenantRow>,
+    pub(crate) person: Person,
+    pub(crate) history: History,
+    pub(crate) offer: Offer,
+}
+
+impl Agent {
+    /// Works a conversation. Called by the chat function and the worker alike.
+    pub async fn run(
+        &self,
+        tenant: &TenantId,
+        conversation: &ConversationId,
+        entry: Entry,
+        scope: Scope,
+        budget: Budget,
+        sink: Sink,
+        request: Option<RequestId>,
+    ) -> Result<RunEnd, RunError> {
+        let school = self.store.school(tenant);
+        let (meta, lease, first) = match entry {
+            Entry::Take => match school.take(conversation, now()).await? {
+                Some((meta, lease)) => (meta, lease, None),
+                None => return Ok(RunEnd::Busy),
+            },
+            Entry::Begun {
+                begin,
+                history,
+                toolbox,
+                person,
+            } => {
+                let Begin {
+                    meta,
+                    lease,
+                    turn,
+                    messages,
+                } = *begin;
+                let mut history = *history;
+                history.messages.extend(messages);
+                history.meta = Some(meta.clone());
+                (meta, lease, Some((turn, history, *toolbox, person)))
+            }
+        };
+        let fence = lease.fence;
+        let mut run = Run {
+            agent: self,
+            school,
+            meta,
+            lease,
+            budget,
+            sink,
+            request,
+            released: false,
+        };
+        let work = async {
+            if let Some((turn, history, toolbox, person)) = first {
+                run.retire_replaced(&turn).await?;
+                let context = run.context_of(history, &toolbox, person).await?;
+                run.drive(turn, context).await?;
+            }
+            run.work(scope).await
+        };
+        // The lease is renewed beside the work. A lost one does not stop a call in flight: its
+        // result must be settled, and every other write fails on the fence.
+        let end = tokio::select! {
+            end = work => end,
+            () = renew(school, conversation, fence) => Err(RunError::Superseded),
+        };
+        match end {
+            Ok(RunEnd::HandedOver) => {
+                let message = WakeMessage {
+                    tenant: tenant.clone(),
+                    conversation: conversation.clone(),
+                };
+                self.queue.hint(&message).await;
+                Ok(RunEnd::HandedOver)
+            }
+            Err(RunError::Superseded) => Ok(RunEnd::Superseded),
+            end => end,
+        }
+    }
+}
+
+/// Renews the lease every 20 s; never returns, so that only the work ends the run.
+async fn renew(school: School<'_>, conversation: &ConversationId, fence: u64) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(LEASE_RENEW_MS.unsigned_abs())).await;
+        match school.renew(conversation, fence, now()).await {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                tracing::warn!(%conversation, "the lease is no longer ours");
+                std::future::pending::<()>().await;
+            }
+            Err(error) => tracing::warn!(%error, "the lease could not be renewed; trying again"),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Takes what there is to do, one thing after another, until the lease is let go.
+    async fn work(&mut self, scope: Scope) -> Result<RunEnd, RunError> {
+        loop {
+            if self.released {
+                return Ok(RunEnd::Idle);
+            }
+            // `wake` is read before the rows that it announces.
+            self.refresh_meta().await?;
+            let (open, inbox) = tokio::try_join!(
+                self.school.open_turns(&self.meta),
+                self.school.inbox(&self.meta.conversation)
+            )?;
+            let own: Vec<OpenTurn> = match scope {
+                Scope::All => open.clone(),
+                Scope::Turn(turn) => open
+                    .iter()
+                    .filter(|open| open.turn.turn == turn)
+                    .cloned()
+                    .collect(),
+            };
+            let mine: &[InboxRow] = if scope == Scope::All { &inbox } else { &[] };
+            match next_work(&own, mine, now(), self.budget.left_ms()) {
+                Work::Expire(id) => self.expire(&own, id).await?,
+                Work::Call(id) => self.execute(&own, id).await?,
+                Work::Continue(id) => self.go_on(&own, id).await?,
+                Work::TakeOver(id) => self.take_over(&own, id).await?,
+                Work::Interrupt(id) => self.interrupt(&own, id).await?,
+                Work::Start(id) => self.start(&inbox, id).await?,
+                Work::HandOver => {
+                    self.let_go(Release::LeaveDue(0)).await?;
+                    return Ok(RunEnd::HandedOver);
+                }
+                Work::Idle => {
+                    let others = next_work(&open, &inbox, now(), i64::MAX);
+                    if others == Work::Idle {
+                        if self.let_go(Release::IfNothingNew).await? {
+                            return Ok(RunEnd::Idle);
+                        }
+                        continue;
+                    }
+                    // Work of another turn: it is not for this invocation.
+                    self.let_go(Release::LeaveDue(0)).await?;
+                    return Ok(RunEnd::HandedOver);
+                }
+            }
+        }
+    }
+
+    async fn refresh_meta(&mut self) -> Result<(), RunError> {
+        let meta = self.school.meta(&self.meta.conversation).await?;
+        let meta = meta.filter(|meta| meta.fence == self.lease.fence);
+        let meta = meta.ok_or(RunError::Superseded)?;
+        self.lease.seen = meta.wake;
+        self.meta = meta;
+        Ok(())
+    }
+
+    async fn let_go(&mut self, how: Release) -> Result<bool, RunError> {
+        let conversation = &self.meta.conversation;
+        let released = self
+            .school
+            .release(conversation, &self.lease, how, now())
+            .await?;
+        self.released |= released;
+        if !released && how != Release::IfNothingNew {
+            return Err(RunError::Superseded);
+        }
+        Ok(released)
+    }
+
+    /// Commits under the fence and keeps in mind whether the lease went with it.
+    pub(crate) async fn commit(&mut self, commit: &Commit) -> Result<Committed, StepRefusal> {
+        let committed = self
+            .school
+            .commit(&self.meta, &self.lease, commit, now())
+            .await?;
+        self.released = committed.released;
+        Ok(committed)
+    }
+
+    async fn expire(&self, open: &[OpenTurn], id: toshi_core::ApprovalId) -> Result<(), RunError> {
+        let Some(row) = approval(open, id) else {
+            return Ok(());
+        };
+        match self
+            .school
+            .transition(row, Event::Expire, &Cause::system(), now())
+            .await
+        {
+            Ok(row) => self.sink.tell(Progress::Approval(Box::new(row))),
+            // Someone answered in the last moment: the next look sees it.
+            Err(TransitionError::Refused { .. } | TransitionError::NotFound) => {}
+            Err(TransitionError::Store(error)) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// The step is complete: the model goes on. If newer messages exist, in a new message.
+    async fn go_on(&mut self, open: &[OpenTurn], id: TurnId) -> Result<(), RunError> {
+        let Some(turn) = turn(open, id) else {
+            return Ok(());
+        };
+        let mut turn = turn.clone();
+        turn.state = TurnState::Running;
+        turn.run_at = now();
+        let mut commit = Commit::default();
+        if self.meta.next > turn.answer_seq + 1 {
+            turn.answer = toshi_store::mint(now());
+            turn.answer_seq = self.meta.next;
+            self.meta.next += 1;
+            commit.messages.push(MessageRow {
+                seq: turn.answer_seq,
+                turn: turn.turn,
+                author: MessageAuthor::Assistant { id: turn.answer },
+                at: now(),
+            });
+        }
+        commit.turn = Some(turn.clone());
+        self.commit(&commit).await?;
+        self.drive_fresh(turn).await
+    }
+
+    /// The turn's runner died: its step is done again. Nothing of it was sent without a claim.
+    async fn take_over(&mut self, open: &[OpenTurn], id: TurnId) -> Result<(), RunError> {
+        let Some(turn) = turn(open, id) else {
+            return Ok(());
+        };
+        let mut turn = turn.clone();
+        turn.takeovers += 1;
+        turn.interrupted_at = turn.interrupted_at.or(Some(now()));
+        turn.run_at = now();
+        tracing::warn!(turn = %turn.turn, takeovers = turn.takeovers, "an interrupted turn is taken over");
+        self.commit(&Commit {
+            turn: Some(turn.clone()),
+            ..Commit::default()
+        })
+        .await?;
+        self.drive_fresh(turn).await
+    }
+
+    async fn interrupt(&mut self, open: &[OpenTurn], id: TurnId) -> Result<(), RunError> {
+        let Some(turn) = turn(open, id) else {
+            return Ok(());
+        };
+        let sentence = "This request was interrupted and could not be finished. Please ask again.";
+        self.end_turn(turn.clone(), sentence.to_owned(), TurnEnd::Interrupted)
+            .await
+    }
+
+    /// Ends a turn with a sentence of ours, stored as its last step so that a reload shows it.
+    pub(crate) async fn end_turn(
+        &mut self,
+        mut turn: TurnRow,
+        sentence: String,
+        end: TurnEnd,
+    ) -> Result<(), RunError> {
+        turn.state = TurnState::Done { end };
+        turn.steps += 1;
+        self.meta.open.retain(|open| *open != turn.turn);
+        let step = StepRow {
+            turn: turn.turn,
+            n: turn.steps,
+            answer: turn.answer,
+            text: sentence,
+            calls: Vec::new(),
+            finish: Finish::Stop,
+            at: now(),
+        };
+        let commit = Commit {
+            turn: Some(turn),
+            step: Some(step),
+            release: true,
+            ..Commit::default()
+        };
+        let committed = self.commit(&commit).await?;
+        if let Some(turn) = committed.turn {
+            self.sink.tell(Progress::Turn(turn));
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn fail_turn(
+        &mut self,
+        turn: TurnRow,
+        sentence: String,
+    ) -> Result<(), RunError> {
+        self.end_turn(turn, sentence.clone(), TurnEnd::Failed { sentence })
+            .await
+    }
+
+    /// The next message of the inbox becomes a turn.
+    async fn start(&mut self, inbox: &[InboxRow], id: InboxId) -> Result<(), RunError> {
+        let Some(row) = inbox.iter().find(|row| row.inbox == id) else {
+            return Ok(());
+        };
+        let seq = self.meta.next;
+        let turn = TurnRow {
+            turn: row.turn,
+            user: row.user.clone(),
+            message: row.message.clone(),
+            message_seq: seq,
+            answer: row.answer,
+            answer_seq: seq + 1,
+            state: TurnState::Running,
+            steps: 0,
+            run_at: now(),
+            takeovers: 0,
+            interrupted_at: None,
+            created_at: row.at,
+            seq: 0,
+            head: None,
+        };
+        self.meta.next += 2;
+        self.meta.open.push(turn.turn);
+        if let Some(from) = row.replaces_from {
+            self.meta.replace(from, seq);
+        }
+        let user = MessageAuthor::User {
+            id: row.message.clone(),
+            text: row.text.clone(),
+        };
+        let assistant = MessageAuthor::Assistant { id: row.answer };
+        let messages = vec![
+            MessageRow {
+                seq,
+                turn: turn.turn,
+                author: user,
+                at: row.at,
+            },
+            MessageRow {
+                seq: seq + 1,
+                turn: turn.turn,
+                author: assistant,
+                at: row.at,
+            },
+        ];
+        let commit = Commit {
+            turn: Some(turn.clone()),
+            messages,
+            inbox_done: Some(row.inbox),
+            ..Commit::default()
+        };
+        self.commit(&commit).await?;
+        self.retire_replaced(&turn).await?;
+        self.drive_fresh(turn).await
+    }
+
+    /// Ends the turns of messages that `current` replaced and voids their open questions.
+    /// Executed writes stay executed: they are on record and never repeated.
+    async fn retire_replaced(&mut self, current: &TurnRow) -> Result<(), RunError> {
+        if self.meta.replaced.is_empty() {
+            return Ok(());
+        }
+        for open in self.school.open_turns(&self.meta).await? {
+            let replaced = self.meta.is_replaced(open.turn.message_seq);
+            if open.turn.turn == current.turn || !replaced {
+                continue;
+            }
+            for row in &open.approvals {
+                let event = Event::Void(VoidReason::MessageReplaced);
+                match self
+                    .school
+                    .transition(row, event, &Cause::system(), now())
+                    .await
+                {
+                    Ok(_) | Err(TransitionError::Refused { .. } | TransitionError::NotFound) => {}
+                    Err(TransitionError::Store(error)) => return Err(error.into()),
+                }
+            }
+            let mut turn = open.turn;
+            turn.state = TurnState::Done {
+                end: TurnEnd::Replaced,
+            };
+            self.meta.open.retain(|id| *id != turn.turn);
+            self.commit(&Commit {
+                turn: Some(turn),
+                ..Commit::default()
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Drives a turn on what the rows say now.
+    async fn drive_fresh(&mut self, turn: TurnRow) -> Result<(), RunError> {
+        let (history, toolbox, user) = tokio::try_join!(
+            self.school.history(&self.meta.conversation),
+            self.school.toolbox(),
+            self.school.user(&turn.user)
+        )?;
+        let user = user.filter(|user| user.status == PersonStatus::Active);
+        let Some(user) = user else {
+            let sentence = "The account of the person who asked is no longer active.".to_owned();
+            return self.fail_turn(turn, sentence).await;
+        };
+        let person = Person {
+            user: user.user,
+            name: user.name,
+            role: user.role,
+        };
+        let context = self.context_of(history, &toolbox, person).await?;
+        self.drive(turn, context).await
+    }
+
+    async fn context_of(
+        &self,
+        history: History,
+        toolbox: &Toolbox,
+        person: Person,
+    ) -> Result<Context, RunError> {
+        let catalogue = self.agent.catalogue();
+        let mut offer = Offer::of(catalogue, toolbox, &person);
+        if !offer.withheld().is_empty() && self.restore_withheld(offer.withheld()).await? {
+            let toolbox = self.school.toolbox().await?;
+            offer = Offer::of(catalogue, &toolbox, &person);
+        }
+        let school = self.agent.school_row(self.school.tenant(), now()).await?;
+        Ok(Context {
+            school,
+            person,
+            history,
+            offer,
+        })
+    }
+
+    async fn drive(&mut self, turn: TurnRow, context: Context) -> Result<(), RunError> {
+        Drive::new(self, turn, context).run().await
+    }
+}
+
+pub(crate) fn approval(
+    open: &[OpenTurn],
+    id: toshi_core::ApprovalId,
+) -> Option<&toshi_core::Approval> {
+    open.iter()
+        .flat_map(|turn| &turn.approvals)
+        .find(|row| row.approval_id == id)
+}
+
+fn turn(open: &[OpenTurn], id: TurnId) -> Option<&TurnRow> {
+    open.iter()
+        .map(|open| &open.turn)
+        .find(|turn| turn.turn == id)
+}

@@ -1,0 +1,212 @@
+//! Stored rows in the AI SDK's message shapes: what a page loads, and what a stream says of a call.
+
+use serde_json::{Map, Value, json};
+use toshi_core::{
+    Approval, ApprovalId, CallOutcome, InboxRow, MessageAuthor, Outcome, State, StepCall, StepRow,
+    blocked_words, state_for_person,
+};
+use toshi_store::History;
+
+use crate::ui::text_output;
+
+/// What is shown of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CallView {
+    /// Nothing to show yet.
+    Open,
+    Output(Value),
+    /// In the person's words.
+    Error(String),
+    Denied,
+}
+
+pub(crate) fn call_view(call: &StepCall, approval: Option<&Approval>) -> CallView {
+    match &call.outcome {
+        CallOutcome::Approval { .. } => approval.map_or(CallView::Open, approval_view),
+        CallOutcome::Read { outcome, chunks: _ } => match outcome {
+            Outcome::Succeeded {
+                text, structured, ..
+            } => output(text, structured.as_ref()),
+            Outcome::ReportedError { text } => CallView::Error(text.clone()),
+            Outcome::Refused { why } | Outcome::NotSent { why } | Outcome::Unknown { why } => {
+                CallView::Error(format!("It could not be read: {why}."))
+            }
+        },
+        CallOutcome::Blocked { why } => {
+            CallView::Error(format!("Not done: {}.", blocked_words(*why)))
+        }
+        CallOutcome::Invalid { why } => CallView::Error(format!("Not done: {why}.")),
+    }
+}
+
+pub(crate) fn approval_view(row: &Approval) -> CallView {
+    match row.state {
+        State::Pending | State::Approved | State::Executing | State::Superseded => CallView::Open,
+        State::Rejected => CallView::Denied,
+        State::Succeeded => match &row.outcome {
+            Some(Outcome::Succeeded {
+                text, structured, ..
+            }) => output(text, structured.as_ref()),
+            _ => CallView::Output(text_output(&state_for_person(row))),
+        },
+        State::ResolvedDone => CallView::Output(text_output(&state_for_person(row))),
+        State::Expired
+        | State::Voided
+        | State::Blocked
+        | State::Failed
+        | State::Unknown
+        | State::ResolvedNotDone => CallView::Error(state_for_person(row)),
+    }
+}
+
+fn output(text: &str, structured: Option<&Value>) -> CallView {
+    CallView::Output(structured.cloned().unwrap_or_else(|| text_output(text)))
+}
+
+/// Where a call goes and what it does, for any client's card.
+pub(crate) fn descriptor(row: &Approval) -> Value {
+    json!({
+        "title": row.tool_title,
+        "connector": row.connection.connector,
+        "workspace": row.connection.title,
+        "account": row.connection.account_name,
+        "tool": row.tool,
+        "effect": row.effect,
+        "risk": row.risk,
+        "decide_by": row.decide_by.time().map(|time| time.to_string()),
+        "intent": row.intent,
+    })
+}
+
+pub(crate) fn metadata(row: &Approval) -> Value {
+    json!({
+        "connector": row.connection.connector,
+        "connection_id": row.connection.id,
+        "workspace": row.connection.title,
+        "account": row.connection.account_name,
+        "risk": row.risk,
+        "decide_by": row.decide_by.time().map(|time| time.to_string()),
+    })
+}
+
+/// The conversation as a page loads it, oldest first. Messages that wait in the inbox come last.
+pub fn messages(history: &History, inbox: &[InboxRow]) -> Vec<Value> {
+    let shown = history.messages.iter().filter(|row| {
+        !history
+            .meta
+            .as_ref()
+            .is_some_and(|meta| meta.is_replaced(row.seq))
+    });
+    let mut messages: Vec<Value> = shown
+        .filter_map(|row| {
+            let created_at = row.at.to_string();
+            match &row.author {
+                MessageAuthor::User { id, text } => {
+                    Some(user_message(id.as_str(), text, &created_at))
+                }
+                MessageAuthor::Assistant { id } => {
+                    let steps: Vec<&StepRow> = history
+                        .steps
+                        .iter()
+                        .filter(|step| step.answer == *id)
+                        .collect();
+                    let parts: Vec<Value> = steps
+                        .iter()
+                        .flat_map(|step| step_parts(history, step))
+                        .collect();
+                    // An answer without a step has nothing to show; its stream will.
+                    (!parts.is_empty()).then(|| {
+                        json!({
+                            "id": id,
+                            "role": "assistant",
+                            "parts": parts,
+                            "metadata": { "created_at": created_at, "turn_id": row.turn },
+                        })
+                    })
+                }
+            }
+        })
+        .collect();
+    messages.extend(
+        inbox
+            .iter()
+            .map(|row| user_message(row.message.as_str(), &row.text, &row.at.to_string())),
+    );
+    messages
+}
+
+fn user_message(id: &str, text: &str, created_at: &str) -> Value {
+    json!({
+        "id": id,
+        "role": "user",
+        "parts": [{ "type": "text", "text": text }],
+        "metadata": { "created_at": created_at },
+    })
+}
+
+fn step_parts(history: &History, step: &StepRow) -> Vec<Value> {
+    let mut parts = vec![json!({ "type": "step-start" })];
+    if !step.text.is_empty() {
+        parts.push(json!({ "type": "text", "text": step.text, "state": "done" }));
+    }
+    for call in &step.calls {
+        let approval = match &call.outcome {
+            CallOutcome::Approval { id } => find(history, *id),
+            CallOutcome::Read { .. }
+            | CallOutcome::Blocked { .. }
+            | CallOutcome::Invalid { .. } => None,
+        };
+        parts.push(call_part(call, approval));
+    }
+    parts
+}
+
+fn find(history: &History, id: ApprovalId) -> Option<&Approval> {
+    history.approvals.get(&id)
+}
+
+fn call_part(call: &StepCall, approval: Option<&Approval>) -> Value {
+    let mut part = Map::new();
+    let mut put = |name: &str, value: Value| part.insert(name.to_owned(), value);
+    put("type", "dynamic-tool".into());
+    put("toolName", call.name.clone().into());
+    put("toolCallId", call.call.to_string().into());
+    put("title", call.title.clone().into());
+    put("input", call.arguments.value());
+    let pending = approval.is_some_and(|row| row.state == State::Pending);
+    match call_view(call, approval) {
+        // Never "answered": a client that seeds that in its last step would send it again.
+        CallView::Open if pending => put("state", "approval-requested".into()),
+        CallView::Open => put("state", "input-available".into()),
+        CallView::Denied => put("state", "output-denied".into()),
+        CallView::Output(output) => {
+            put("output", output);
+            put("state", "output-available".into())
+        }
+        CallView::Error(text) => {
+            put("errorText", text.into());
+            put("state", "output-error".into())
+        }
+    };
+    if let Some(row) = approval {
+        put("toolMetadata", metadata(row));
+        put("approval", approval_part(row));
+    }
+    Value::Object(part)
+}
+
+fn approval_part(row: &Approval) -> Value {
+    let mut part = json!({
+        "id": row.approval_id,
+        "requestReason": row.intent,
+        "descriptor": descriptor(row),
+    });
+    if let (Value::Object(part), Some(decision)) = (&mut part, &row.decision) {
+        let approved = decision.answer == toshi_core::Answer::Approve;
+        part.insert("approved".to_owned(), approved.into());
+        if let Some(reason) = &decision.reason {
+            part.insert("reason".to_owned(), reason.clone().into());
+        }
+    }
+    part
+}
