@@ -330,5 +330,5 @@ fn is_lost_session(fault: &WireFault) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tools_tests.rs"]
+#[path = "tools_tests/mod.rs"]
 mod tests;

@@ -1,0 +1,167 @@
+//! The way to a tool, against a server that does what it should not.
+
+mod seam;
+mod sessions;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest};
+use rmcp::model::{NumberOrString, PingRequest};
+use rmcp::transport::streamable_http_client::StreamableHttpClient;
+use serde_json::json;
+use toshi_core::{ConnectionStatus, Outcome, Sharing, TOOL_BODY_MAX, TOOL_TIMEOUT_MS, WriteMode};
+use toshi_core::{Millis, Role};
+
+use super::*;
+use crate::guard::Guard;
+use crate::settle;
+use crate::shot::Shot;
+
+#[path = "../../tests/it/server.rs"]
+mod server;
+use server::{Part, Reply, Server, event, http, json_reply, tool};
+
+struct Bench {
+    server: Server,
+    tools: Tools,
+    tenant: TenantId,
+    row: ConnectionRow,
+    token: AccessToken,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let server = Server::start().await;
+        let tools = tools_at(server.url());
+        Self {
+            server,
+            tools,
+            tenant: TenantId::from_stored("lakeside").unwrap(),
+            row: row(),
+            token: AccessToken {
+                version: 1,
+                secret: "canary-token".into(),
+            },
+        }
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target {
+            tenant: &self.tenant,
+            connection: &self.row,
+            token: &self.token,
+        }
+    }
+
+    /// Prepares and sends as for a claimed write.
+    async fn write(&self) -> Result<Value, Fault> {
+        let prepared = self
+            .tools
+            .prepare(&self.target(), "post_message")
+            .await
+            .unwrap();
+        assert!(prepared.live.is_some());
+        let arguments = arguments();
+        send(&prepared.session, armed(&arguments, true), &arguments).await
+    }
+
+    async fn read(&self) -> Result<Value, Fault> {
+        let arguments = arguments();
+        self.tools
+            .read_twice(&self.target(), "post_message", &arguments, arguments.hash())
+            .await
+    }
+
+    fn calls(&self) -> usize {
+        self.server.seen("tools/call").len()
+    }
+
+    fn wire(&self) -> Wire {
+        let endpoint = self.server.url().parse().unwrap();
+        let client = self.tools.outbound.client().clone();
+        Wire::new(client, endpoint, self.token.secret.clone())
+    }
+}
+
+fn tools_at(endpoint: String) -> Tools {
+    let outbound = Outbound::new(Guard::new(true)).unwrap();
+    let catalogue = Catalogue::load(&["demo"], true).unwrap();
+    Tools::new(
+        outbound,
+        catalogue,
+        ToolsConfig {
+            dev: true,
+            demo_endpoint: Some(endpoint),
+        },
+    )
+    .unwrap()
+}
+
+fn row() -> ConnectionRow {
+    ConnectionRow {
+        connection: "demo-1".parse().unwrap(),
+        connector: "demo".to_owned(),
+        status: ConnectionStatus::Active,
+        usable: true,
+        sharing: Sharing::TenantShared,
+        owner: None,
+        roles: vec![Role::Admin],
+        account: "account-1".to_owned(),
+        account_name: "Workspace".to_owned(),
+        write_mode: WriteMode::All,
+        tool_allowlist: vec![],
+        tool_denylist: vec![],
+        epoch: 1,
+        connected_at: Millis::from_epoch(0),
+    }
+}
+
+fn arguments() -> Canonical {
+    Canonical::parse(r##"{"channel":"#staff","text":"hi","n":1e21}"##).unwrap()
+}
+
+fn armed(arguments: &Canonical, in_time: bool) -> Armed {
+    Armed {
+        tool: "post_message".to_owned(),
+        arguments: arguments.hash().clone(),
+        lease: Lease::Fixed(in_time),
+    }
+}
+
+fn message(tool: &str, arguments: Value, shot: Option<&Shot>) -> ClientJsonRpcMessage {
+    let params = CallToolRequestParams::new(tool.to_owned())
+        .with_arguments(arguments.as_object().unwrap().clone());
+    let mut request = CallToolRequest::new(params);
+    if let Some(shot) = shot {
+        request.extensions.insert(shot.clone());
+    }
+    ClientJsonRpcMessage::request(
+        ClientRequest::CallToolRequest(request),
+        NumberOrString::Number(1),
+    )
+}
+
+async fn post(wire: &Wire, message: ClientJsonRpcMessage) -> bool {
+    let uri = Arc::from("http://elsewhere.example/");
+    wire.post_message(uri, message, None, Some("other".to_owned()), HashMap::new())
+        .await
+        .is_ok()
+}
+
+fn fault(seen: Result<Value, Fault>) -> WireFault {
+    seen.unwrap_err().wire
+}
+
+fn text(seen: Result<Value, Fault>) -> String {
+    report(seen).result.unwrap().text
+}
+
+fn rpc_error(status: u16, code: i64, message: &str) -> Reply {
+    let error = json!({"code": code, "message": message});
+    json_reply(
+        status,
+        &json!({"jsonrpc": "2.0", "id": null, "error": error}),
+    )
+}
