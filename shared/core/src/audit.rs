@@ -68,7 +68,7 @@ pub struct RecordDraft {
     pub detail: Value,
 }
 
-/// A record in its place. Holds no contents: argument hashes only as an HMAC or beside one.
+/// A record in its place. Holds no contents: the arguments only as an HMAC of their hash.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub tenant: TenantId,

@@ -298,7 +298,11 @@ mod tests {
         let one = Canonical::parse(r#"{"text":"hi","channel":"general"}"#).unwrap();
         let two = Canonical::parse(r#"{ "channel":"general","text":"\u0068i" }"#).unwrap();
         assert_eq!(one.hash(), two.hash());
-        assert_eq!(one.hash().as_str(), "6b7b6d7b1d4e0f38",);
+        assert_eq!(one.as_str(), r#"{"channel":"general","text":"hi"}"#);
+        assert_eq!(
+            one.hash().as_str(),
+            "6a299f389a3d0bbb1ecb824d2f813bae7b43acef76f7a0bdb01f1b6ee8a0b3b6"
+        );
     }
 
     #[test]
@@ -309,14 +313,181 @@ mod tests {
         }
     }
 
+    /// The doubles of RFC 8785, appendix B, by their bits.
+    #[test]
+    fn doubles_are_written_as_the_rfc_writes_them() {
+        let samples = [
+            (0x0000_0000_0000_0000, "0"),
+            (0x8000_0000_0000_0000, "0"),
+            (0x0000_0000_0000_0001, "5e-324"),
+            (0x8000_0000_0000_0001, "-5e-324"),
+            (0x7fef_ffff_ffff_ffff, "1.7976931348623157e+308"),
+            (0xffef_ffff_ffff_ffff, "-1.7976931348623157e+308"),
+            (0x4340_0000_0000_0000, "9007199254740992"),
+            (0xc340_0000_0000_0000, "-9007199254740992"),
+            (0x4430_0000_0000_0000, "295147905179352830000"),
+            (0x44b5_2d02_c7e1_4af5, "9.999999999999997e+22"),
+            (0x44b5_2d02_c7e1_4af6, "1e+23"),
+            (0x44b5_2d02_c7e1_4af7, "1.0000000000000001e+23"),
+            (0x444b_1ae4_d6e2_ef4e, "999999999999999700000"),
+            (0x444b_1ae4_d6e2_ef4f, "999999999999999900000"),
+            (0x444b_1ae4_d6e2_ef50, "1e+21"),
+            (0x3eb0_c6f7_a0b5_ed8c, "9.999999999999997e-7"),
+            (0x3eb0_c6f7_a0b5_ed8d, "0.000001"),
+            (0x41b3_de43_5555_5553, "333333333.3333332"),
+            (0x41b3_de43_5555_5554, "333333333.33333325"),
+            (0x41b3_de43_5555_5555, "333333333.3333333"),
+            (0x41b3_de43_5555_5556, "333333333.3333334"),
+            (0x41b3_de43_5555_5557, "333333333.33333343"),
+            (0xbecb_f647_612f_3696, "-0.0000033333333333333333"),
+            (0x4314_3ff3_c1cb_0959, "1424953923781206.2"),
+        ];
+        for (bits, expected) in samples {
+            let canonical = Canonical::of(&Value::from(f64::from_bits(bits))).unwrap();
+            assert_eq!(canonical.as_str(), expected, "{bits:#018x}");
+            assert_eq!(Canonical::parse(expected).unwrap(), canonical);
+        }
+        for bits in [0x7fff_ffff_ffff_ffff, 0x7ff0_0000_0000_0000] {
+            assert!(Number::from_f64(f64::from_bits(bits)).is_none());
+        }
+        assert!(Canonical::parse("1e309").is_err());
+    }
+
+    #[test]
+    fn literals_and_strings_are_written_as_the_rfc_writes_them() {
+        let input = r#"{
+            "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+            "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+            "literals": [null, true, false]
+        }"#;
+        let expected = concat!(
+            r#"{"literals":[null,true,false],"#,
+            r#""numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"#,
+            r#""string":"€$\u000f\nA'B\"\\\\\"/"}"#
+        );
+        assert_eq!(text(input), expected);
+    }
+
+    #[test]
+    fn keys_are_sorted_by_their_utf_16_units() {
+        let input = r#"{
+            "\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh",
+            "1": "One", "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control",
+            "\u00f6": "Latin Small Letter O With Diaeresis"
+        }"#;
+        let canonical = text(input);
+        let names = [
+            "Carriage", "One", "Control", "Latin", "Euro", "Emoji", "Hebrew",
+        ];
+        let places = names.map(|name| canonical.find(name).unwrap());
+        assert!(places.is_sorted(), "{canonical}");
+        // By code points the emoji would come last, and so it would by bytes of UTF-8.
+        assert_eq!(
+            text("{\"\u{fb33}\":1,\"\u{1f600}\":2}"),
+            "{\"\u{1f600}\":2,\"\u{fb33}\":1}"
+        );
+        assert_eq!(
+            text(r#"{"b":{"z":1,"a":2},"":0,"a":[{"y":1,"x":2}]}"#),
+            r#"{"":0,"a":[{"x":2,"y":1}],"b":{"a":2,"z":1}}"#
+        );
+    }
+
+    #[test]
+    fn text_is_neither_normalised_nor_escaped_without_need() {
+        for string in ["\"A\u{30a}\"", "\"\u{c5}\"", "\"\u{7f}\u{2028}<&>\""] {
+            assert_eq!(text(string), string);
+        }
+    }
+
+    #[test]
+    fn lone_surrogates_are_refused() {
+        for json in [
+            r#""\ud800""#,
+            r#""\udead""#,
+            r#"["\ud83d\u0041"]"#,
+            r#"{"\ude00\ud83d":1}"#,
+        ] {
+            assert!(
+                matches!(Canonical::parse(json), Err(CanonicalError::Malformed(_))),
+                "{json}"
+            );
+        }
+    }
+
+    #[test]
+    fn nesting_has_a_bound() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        for make in [&nested as &dyn Fn(usize) -> String, &objects] {
+            assert_eq!(text(&make(127)), make(127));
+            for depth in [128, 1_000, 1_000_000] {
+                let error = Canonical::parse(&make(depth)).unwrap_err();
+                assert!(matches!(error, CanonicalError::Malformed(_)), "{depth}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_after_the_value_and_other_spellings_are_refused() {
+        for json in [
+            "",
+            "1 2",
+            "{} {}",
+            "[1,]",
+            "{'a':1}",
+            "NaN",
+            "-Infinity",
+            "01",
+            "+1",
+            "\u{feff}1",
+        ] {
+            assert!(
+                matches!(Canonical::parse(json), Err(CanonicalError::Malformed(_))),
+                "{json:?}"
+            );
+        }
+    }
+
     #[test]
     fn numbers_that_would_change_on_the_way_are_refused() {
-        for json in ["{\"n\":9007199254740993}", "{\"n\":-9007199254740993}"] {
-            assert!(matches!(
-                Canonical::parse(json),
-                Err(CanonicalError::InexactNumber(_))
-            ));
+        for number in [
+            "9007199254740993",
+            "-9007199254740993",
+            "9223372036854775807",
+            "18446744073709551615",
+            "18446744073709551617",
+            "-9223372036854775809",
+            "123456789012345678901234567890",
+        ] {
+            for json in [
+                number.to_owned(),
+                format!(r#"{{"a\\":"\"","n":[{number} ]}}"#),
+                format!("[\n{number}\n]"),
+            ] {
+                let error = Canonical::parse(&json).unwrap_err();
+                assert_eq!(
+                    error,
+                    CanonicalError::InexactNumber(number.to_owned()),
+                    "{json}"
+                );
+            }
         }
+        // As text they are as good as any other text.
+        let quoted = r#"{"a\"123456789012345678901":"123456789012345678901"}"#;
+        assert_eq!(text(quoted), quoted);
+    }
+
+    #[test]
+    fn integers_that_a_double_holds_are_kept() {
+        for number in [
+            "9007199254740994",
+            "10000000000000000",
+            "100000000000000000000",
+            "-9007199254740994",
+        ] {
+            assert_eq!(text(number), number);
+        }
+        assert_eq!(text("1e16"), "10000000000000000");
     }
 
     #[test]
@@ -333,6 +504,13 @@ mod tests {
             Canonical::arguments("{", 100),
             Err(CanonicalError::Malformed(_))
         ));
+        // Short to write, long to send.
+        assert_eq!(
+            Canonical::arguments(r#"{"a":1e20}"#, 20),
+            Err(CanonicalError::TooLarge { limit: 20 })
+        );
+        let most = r#"{"a":"xxxx"}"#;
+        assert!(Canonical::arguments(most, most.len()).is_ok());
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -340,7 +518,8 @@ mod tests {
             Just(Value::Null),
             any::<bool>().prop_map(Value::Bool),
             any::<i32>().prop_map(Value::from),
-            (-1e15_f64..1e15).prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            (-1e22_f64..1e22).prop_map(|number| Value::from(number.trunc())),
             ".*".prop_map(Value::String),
         ];
         leaf.prop_recursive(4, 32, 6, |inner| {

@@ -128,6 +128,14 @@ mod tests {
     }
 
     #[test]
+    fn bounds_of_64_bits_do_not_cost_a_tool_its_pin() {
+        let mut bounded = tool();
+        let property = json!({"type": "integer", "maximum": i64::MAX, "minimum": i64::MIN});
+        bounded.input_schema["properties"]["count"] = property;
+        assert_ne!(bounded.hash().unwrap(), tool().hash().unwrap());
+    }
+
+    #[test]
     fn the_agents_words_leave_the_arguments() {
         let mut arguments = json!({"text": "hi", "_intent": " tell \n everyone "})
             .as_object()

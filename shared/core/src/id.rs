@@ -292,7 +292,24 @@ impl ConversationId {
 /// A school. The capability to build keys: without one there is no row to read.
 ///
 /// It is made from a stored row or a message that we wrote, after the person or channel that leads
-/// to it was verified; never from what a client says.
+/// to it was verified; never from what a client says. No text becomes one by itself:
+///
+/// ```compile_fail,E0423
+/// let school = toshi_core::TenantId("lakeside".into());
+/// ```
+///
+/// ```compile_fail,E0277
+/// let school: toshi_core::TenantId = String::from("lakeside").into();
+/// ```
+///
+/// ```compile_fail,E0277
+/// let school: toshi_core::TenantId = "lakeside".parse().unwrap();
+/// ```
+///
+/// ```
+/// let school = toshi_core::TenantId::from_stored("lakeside")?;
+/// # Ok::<_, toshi_core::IdError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct TenantId(String);

@@ -133,20 +133,27 @@ pub fn state_for_person(approval: &Approval) -> String {
             (None, Some(Outcome::ReportedError { .. })) => format!(
                 "{place} reported an error. Part of it may have been done; please check there."
             ),
-            (None, Some(Outcome::Refused { why } | Outcome::NotSent { why })) => {
-                format!("Not done: {why}.")
+            (None, Some(Outcome::Refused { .. })) => {
+                format!("Not done: {place} did not accept the request.")
+            }
+            (None, Some(Outcome::NotSent { .. })) => {
+                format!("Not done: the request could not be sent to {place}.")
             }
             (None, Some(Outcome::Succeeded { .. } | Outcome::Unknown { .. }) | None) => {
-                "Not done.".to_owned()
+                unknown_for_person(&place)
             }
         },
-        State::Unknown => format!(
-            "We do not know whether this was done, and Toshi will not try again. Please check in \
-             {place} and say what you found."
-        ),
+        State::Unknown => unknown_for_person(&place),
         State::ResolvedDone => format!("{} checked: it was done.", resolver(approval)),
         State::ResolvedNotDone => format!("{} checked: it was not done.", resolver(approval)),
     }
+}
+
+fn unknown_for_person(place: &str) -> String {
+    format!(
+        "We do not know whether this was done, and Toshi will not try again. Please check in \
+         {place} and say what you found."
+    )
 }
 
 fn resolver(approval: &Approval) -> &str {

@@ -186,7 +186,7 @@ impl Approval {
             at: now,
             reason,
         });
-        let detail = json!({ "answer": answer, "arguments": self.arguments.hash() });
+        let detail = json!({ "answer": answer });
         let record = self.record(RecordEvent::Decided, cause, now, detail);
         Ok(Transition {
             row,
@@ -272,7 +272,7 @@ impl Approval {
             number: 1,
             lease_until: Deadline::at(lease_until),
         });
-        let detail = json!({ "attempt": attempt, "number": 1, "arguments": self.arguments.hash() });
+        let detail = json!({ "attempt": attempt, "number": 1 });
         let record = self.record(RecordEvent::Claimed, cause, now, detail);
         Ok(Transition {
             row,
@@ -498,7 +498,6 @@ impl Approval {
     /// The first record: the question itself.
     pub fn requested(&self, cause: &Cause) -> RecordDraft {
         let detail = json!({
-            "arguments": self.arguments.hash(),
             "definition": self.definition,
             "account": self.connection.account,
             "decide_by": self.decide_by.time().map(|time| time.to_string()),
