@@ -36,6 +36,19 @@ export async function say(page: Page, text: string): Promise<void> {
   await page.getByRole("button", { name: "Send" }).click();
 }
 
+/** Counts how many different texts the newest answer has had while it was written. */
+export async function watchWriting(page: Page): Promise<() => Promise<number>> {
+  await page.evaluate(() => {
+    const seen = new Set<string>();
+    Object.assign(window, { seenTexts: seen });
+    new MutationObserver(() => {
+      const text = [...document.querySelectorAll(".message-assistant .prose")].at(-1)?.textContent;
+      if (text) seen.add(text);
+    }).observe(document.body, { subtree: true, childList: true, characterData: true });
+  });
+  return () => page.evaluate(() => (window as unknown as { seenTexts: Set<string> }).seenTexts.size);
+}
+
 /** The card that asks for something with this text. */
 export function cardWith(page: Page, text: string): Locator {
   return page.locator(".card").filter({ has: page.locator(".values", { hasText: text }) });

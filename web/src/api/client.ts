@@ -13,6 +13,8 @@ import type {
   Verification,
 } from "./types";
 
+const RENEWABLE = new Set(["token_expired", "token_invalid", "token_missing"]);
+
 /** `fetch` with the person's token. A 401 renews the token once, then asks for a new sign-in. */
 export async function authFetch(input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> {
   const send = async () => {
@@ -26,6 +28,9 @@ export async function authFetch(input: RequestInfo | URL, init: RequestInit = {}
   };
   const first = await send();
   if (first.status !== 401) return first;
+  // An account that is switched off is refused too; a new sign-in would not help it.
+  const { code } = await problemFrom(first.clone());
+  if (code && !RENEWABLE.has(code)) return first;
   if (!(await refresh())) return first;
   const second = await send();
   if (second.status === 401) endSession();

@@ -37,7 +37,9 @@ export function useApproval(id: string) {
 }
 
 export function usePending() {
+  const me = useMe().data;
   return useQuery({
+    enabled: can(me, "approvals.decide"),
     queryKey: ["approvals", "pending"],
     queryFn: ({ signal }) => api.approvals({ state: "pending", mine: true, limit: 50 }, signal),
     refetchInterval: 15_000,

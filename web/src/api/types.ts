@@ -70,6 +70,10 @@ export interface Approval {
   tool_call_id: string;
   tool: string;
   tool_name: string;
+  /** What a person reads instead of the tool's name. */
+  tool_title?: string;
+  /** What the call does, in the catalogue's words. */
+  effect?: string | null;
   connection: { id: string; type: string; title: string; account: string };
   arguments: { [key: string]: Json };
   arguments_sha256: string;
@@ -79,7 +83,8 @@ export interface Approval {
   requester: Person;
   approver: string;
   created_at: string;
-  decide_by: string;
+  /** Absent only on a damaged row, which counts as expired. */
+  decide_by: string | null;
   run_by: string | null;
   decided_by: Person | null;
   decided_how: string | null;

@@ -12,7 +12,7 @@ import { Exact, Values } from "../ui/Values";
 import { Notice, Time } from "../ui/parts";
 import { exact, remaining } from "../ui/time";
 import { resultText } from "./result";
-import { cause, describe, humanise, isFinal, RISK_WORDS } from "./states";
+import { cause, describe, humanise, isFinal, RISK_WORDS, titleOf } from "./states";
 
 export interface CardProps {
   id: string;
@@ -75,7 +75,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
   const headingId = useId();
   const words = describe(row, me?.user_id);
   const Heading = props.headingLevel === 2 ? "h2" : "h3";
-  const title = props.title ?? humanise(row.tool);
+  const title = row.tool_title || props.title || titleOf(row);
   const { connection } = row;
   const statusRef = useRef<HTMLDivElement>(null);
   const spoken = useRef(words.sentence);
@@ -125,6 +125,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
 
       {row.state === "pending" && (
         <p className="card-effect">
+          {row.effect && <strong className="effect">{row.effect} </strong>}
           If it is approved, Toshi does this <strong>once</strong>, with exactly these values. If not, nothing happens.{" "}
           <span className={`risk risk-${row.risk}`}>{RISK_WORDS[row.risk]}</span>
         </p>
@@ -192,7 +193,7 @@ function Result({ row }: { row: Approval }) {
   );
 }
 
-function Countdown({ until, id }: { until: string; id: string }) {
+function Countdown({ until, id }: { until: string | null; id: string }) {
   const left = remaining(until, useNow());
   const queries = useQueryClient();
   const { over } = left;
@@ -200,7 +201,7 @@ function Countdown({ until, id }: { until: string; id: string }) {
     if (over) void queries.invalidateQueries({ queryKey: ["approval", id] });
   }, [over, id, queries]);
   return (
-    <span className="countdown" role="timer" title={`Until ${exact(until)}`}>
+    <span className="countdown" role="timer" title={until ? `Until ${exact(until)}` : undefined}>
       {over ? "Time is up" : `${left.text} left to answer`}
     </span>
   );

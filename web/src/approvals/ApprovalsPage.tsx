@@ -7,7 +7,7 @@ import type { Approval } from "../api/types";
 import { useTitle } from "../ui/hooks";
 import { Empty, Failed, Loading, Time } from "../ui/parts";
 import { ApprovalCard } from "./ApprovalCard";
-import { describe, humanise } from "./states";
+import { describe, titleOf } from "./states";
 
 export function ApprovalsPage() {
   useTitle("Approvals");
@@ -31,15 +31,19 @@ export function ApprovalsPage() {
       <h1>Approvals</h1>
       <p className="page-lead">Nothing is changed in your school's tools before a person says yes here or in the chat.</p>
 
-      <Section id="waiting" title="Waiting for you" query={pending} what="requests">
-        {(items) =>
-          items.length === 0 ? (
-            <Empty title="Nothing waits for your answer.">When Toshi wants to change something for you, the request appears here.</Empty>
-          ) : (
-            <Cards items={items} />
-          )
-        }
-      </Section>
+      {can(me, "approvals.decide") && (
+        <Section id="waiting" title="Waiting for you" query={pending} what="requests">
+          {(items) =>
+            items.length === 0 ? (
+              <Empty title="Nothing waits for your answer.">
+                When Toshi wants to change something for you, the request appears here.
+              </Empty>
+            ) : (
+              <Cards items={items} />
+            )
+          }
+        </Section>
+      )}
 
       <Section id="unknown" title="Outcome not known" query={unknown} what="unknown outcomes">
         {(items) =>
@@ -90,7 +94,7 @@ function RecentRow({ row, myId }: { row: Approval; myId: string | undefined }) {
         <summary>
           <span className="recent-main">
             <span className="recent-title">
-              {humanise(row.tool)} in {row.connection.title}
+              {titleOf(row)} in {row.connection.title}
             </span>
             <span className="recent-args">{summary()}</span>
           </span>

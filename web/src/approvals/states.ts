@@ -139,6 +139,11 @@ export const RISK_WORDS: Record<Approval["risk"], string> = {
   high: "High risk. Check every detail first.",
 };
 
+/** The tool in words for people. */
+export function titleOf(approval: Approval): string {
+  return approval.tool_title || humanise(approval.tool);
+}
+
 /** `post_message` → `Post message`. */
 export function humanise(name: string): string {
   const spaced = name.replace(/([a-z0-9])([A-Z])/g, "$1 $2").replaceAll(/[_\-.]+/g, " ").trim().toLowerCase();

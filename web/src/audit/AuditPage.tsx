@@ -30,7 +30,7 @@ export function AuditPage() {
           <h2>{day}</h2>
           <ol className="timeline">
             {records.map((record) => (
-              <Record key={`${record.subject}/${record.seq}`} record={record} link />
+              <Record key={record.hash} record={record} link />
             ))}
           </ol>
         </section>

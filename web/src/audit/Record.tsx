@@ -3,14 +3,14 @@ import type { AuditRecord } from "../api/types";
 import { humanise } from "../approvals/states";
 import { exact, toTheSecond } from "../ui/time";
 import { Exact, Values } from "../ui/Values";
-import { how, remark, sentence } from "./words";
+import { how, outcome, remark, sentence } from "./words";
 
 /** One thing that happened, in words, with the stored record behind a toggle. */
 export function Record({ record, link }: { record: AuditRecord; link: boolean }) {
   const said = remark(record);
   const way = how(record);
   return (
-    <li className={`event event-${record.event}`}>
+    <li className={`event event-${record.event} outcome-${outcome(record)}`}>
       <time className="event-time" dateTime={record.at} title={exact(record.at)}>
         {toTheSecond(record.at)}
       </time>

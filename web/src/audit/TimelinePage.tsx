@@ -38,7 +38,7 @@ export function TimelinePage() {
         {query.isSuccess && items.length === 0 && <Empty title="There are no records of this request." />}
         <ol className="timeline">
           {items.map((record) => (
-            <Record key={`${record.subject}/${record.seq}`} record={record} link={false} />
+            <Record key={record.hash} record={record} link={false} />
           ))}
         </ol>
         {items.length > 0 && <Verify approval={approvalId} />}

@@ -33,10 +33,11 @@ function text(detail: AuditRecord["detail"], ...keys: string[]): string | null {
 export function sentence(record: AuditRecord): string {
   const who = actor(record);
   const tool = record.tool ? `“${humanise(record.tool.replace(/^.*__/, ""))}”` : "a tool";
+  const whom = record.actor.kind === "system" ? "" : `, for ${who}`;
   const { detail } = record;
   switch (record.event) {
     case "requested":
-      return `Toshi asked for permission to use ${tool}, for ${who}.`;
+      return `Toshi asked for permission to use ${tool}${whom}.`;
     case "shown":
       return record.actor.kind === "system" ? "The request was shown." : `The request was shown to ${who}.`;
     case "decided": {
@@ -84,10 +85,18 @@ export function sentence(record: AuditRecord): string {
           return `${who} said what became of it.`;
       }
     case "read":
-      return `Toshi read with ${tool}, for ${who}.`;
+      return `Toshi read with ${tool}${whom}.`;
     default:
       return `${humanise(record.event)}.`;
   }
+}
+
+/** How an outcome is coloured; the words never depend on it. */
+export function outcome(record: AuditRecord): "good" | "bad" | "ask" | "none" {
+  if (record.event === "refused" || record.event === "blocked") return "bad";
+  if (record.event !== "settled") return "none";
+  const state = text(record.detail, "outcome", "state");
+  return state === "succeeded" ? "good" : state === "unknown" ? "ask" : "bad";
 }
 
 function attempt(detail: AuditRecord["detail"]): string {

@@ -25,6 +25,16 @@ export function ChatPage() {
   const current = id ?? fresh;
   useTitle("Chat");
 
+  const me = useMe().data;
+  if (!can(me, "chat")) {
+    return (
+      <div className="page">
+        <h1>Chat</h1>
+        <p className="page-lead">Your role does not include the chat. Your school's administrator can tell you more.</p>
+      </div>
+    );
+  }
+
   const startNew = () => {
     setFresh(newId());
     setListOpen(false);
@@ -77,7 +87,6 @@ function ConversationView({ id, isNew, onFirst }: { id: string; isNew: boolean; 
   const conversation = useMemo(() => conversationFor(id, isNew, queries), [id, queries, round]);
   const state = useSyncExternalStore(conversation.subscribe, conversation.snapshot);
   const chat = useChat({ chat: conversation.chat, throttle: 40 });
-  const me = useMe().data;
   const wide = useMedia("(min-width: 900px)");
 
   useEffect(() => {
@@ -126,7 +135,7 @@ function ConversationView({ id, isNew, onFirst }: { id: string; isNew: boolean; 
             }}
           />
         )}
-        {empty && (state.loading === "new" || state.loading === "ready") && <Welcome canChat={can(me, "chat")} />}
+        {empty && (state.loading === "new" || state.loading === "ready") && <Welcome />}
       </Thread>
       <div className="chat-foot">
         {state.problem && state.loading === "ready" && (
@@ -147,7 +156,7 @@ function ConversationView({ id, isNew, onFirst }: { id: string; isNew: boolean; 
   );
 }
 
-function Welcome({ canChat }: { canChat: boolean }) {
+function Welcome() {
   return (
     <div className="welcome">
       <p className="welcome-title">What can I do for you?</p>
@@ -155,11 +164,9 @@ function Welcome({ canChat }: { canChat: boolean }) {
         Toshi can look things up and prepare work in the tools that your school has connected. Before anything is changed, it shows
         you exactly what it would do, and waits for your answer.
       </p>
-      {canChat && (
-        <p className="welcome-example">
-          For example: <q>Post "Sports day moved to Friday" to #general</q>
-        </p>
-      )}
+      <p className="welcome-example">
+        For example: <q>Post "Sports day moved to Friday" to #general</q>
+      </p>
     </div>
   );
 }

@@ -20,6 +20,7 @@ it("what is left is told in two units at most", () => {
 
 it("a passed, missing or malformed time counts as over", () => {
   expect(remaining(after(0), now).over).toBe(true);
+  expect(remaining(null, now).over).toBe(true);
   expect(remaining("", now).over).toBe(true);
   expect(remaining("soon", now).over).toBe(true);
 });

@@ -15,8 +15,8 @@ export function serverNow(): number {
   return Date.now() + offset;
 }
 
-export function remaining(until: string, now: number): { over: boolean; text: string } {
-  const end = Date.parse(until);
+export function remaining(until: string | null, now: number): { over: boolean; text: string } {
+  const end = Date.parse(until ?? "");
   // A missing or malformed time counts as expired, as it does on the server.
   if (Number.isNaN(end) || end <= now) return { over: true, text: "time is up" };
   const seconds = Math.ceil((end - now) / 1000);
