@@ -79,6 +79,8 @@ bench: ## Measure what is shipped against its goals (a release build: takes minu
 	@$(DEV) sizes
 
 openapi: ## Write infra/openapi.json from the code and the API body from it
+	@cargo run --quiet --locked --package toshi-http --example openapi > infra/openapi.json.partial
+	@mv infra/openapi.json.partial infra/openapi.json
 	@$(PYTHON) infra/openapi_body.py
 
 deploy: ## Deploy to AWS: make deploy STACK=toshi BUCKET=my-code SET="LlmUrl=… LlmModel=… AllowedOrigin=…"
