@@ -104,3 +104,44 @@ pub struct Lease {
     pub seen: u64,
     pub until: Millis,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{NOW, user};
+
+    fn row() -> ConversationRow {
+        let client: ClientId = "chat-0001".parse().unwrap();
+        let ann = user("ann");
+        ConversationRow::new(ConversationId::of(&ann, &client), client, ann, NOW)
+    }
+
+    #[test]
+    fn a_lease_is_held_until_its_end_and_fences_its_predecessor() {
+        let free = row();
+        assert!(!free.is_held(NOW));
+        let first = free.taken(NOW);
+        assert!(first.is_held(NOW.plus(LEASE_MS - 1)));
+        assert!(!first.is_held(NOW.plus(LEASE_MS)));
+        let second = first.taken(NOW.plus(LEASE_MS));
+        assert!(second.lease().fence > first.lease().fence);
+        assert_eq!(second.lease().until, NOW.plus(2 * LEASE_MS));
+    }
+
+    #[test]
+    fn replaced_messages_are_those_from_the_first_to_the_last_then() {
+        let mut row = row();
+        row.replace(3, 6);
+        let replaced = |row: &ConversationRow| -> Vec<u64> {
+            (1..12).filter(|seq| row.is_replaced(*seq)).collect()
+        };
+        assert_eq!(replaced(&row), [3, 4, 5]);
+        // The message sent again stands at 6; later it and what follows are replaced too.
+        row.replace(8, 10);
+        assert_eq!(replaced(&row), [3, 4, 5, 8, 9]);
+        row.replace(2, 11);
+        assert_eq!(row.replaced, [(2, 11)]);
+        row.replace(11, 11);
+        assert_eq!(row.replaced, [(2, 11)]);
+    }
+}

@@ -81,3 +81,36 @@ impl Role {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deputy_and_the_operator_change_nothing() {
+        let readers: Vec<Role> = Role::ALL
+            .into_iter()
+            .filter(|role| !role.may_write())
+            .collect();
+        assert_eq!(readers, [Role::Deputy, Role::Operator]);
+    }
+
+    #[test]
+    fn the_operator_has_no_chat_and_only_an_admin_reads_the_audit() {
+        for role in Role::ALL {
+            let capabilities = role.capabilities();
+            assert_eq!(capabilities.contains(&"chat"), role != Role::Operator);
+            assert_eq!(capabilities.contains(&"audit.read"), role == Role::Admin);
+        }
+    }
+
+    #[test]
+    fn a_role_is_stored_by_its_name() {
+        for role in Role::ALL {
+            let text = format!("{:?}", role.as_str());
+            assert_eq!(serde_json::to_string(&role).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Role>(&text).unwrap(), role);
+        }
+        assert!(serde_json::from_str::<Role>("\"Admin\"").is_err());
+    }
+}

@@ -332,10 +332,11 @@ impl Approval {
                 row.outcome = Some(outcome);
                 row.chunks = chunks;
                 let record = self.record(RecordEvent::Settled, cause, now, detail);
+                // The writer may have lost the conversation to a runner that has since left.
                 let effects = if state == State::Unknown {
-                    vec![Effect::AddUnknown]
+                    vec![Effect::AddUnknown, Effect::Wake]
                 } else {
-                    Vec::new()
+                    vec![Effect::Wake]
                 };
                 Ok(Transition {
                     row,

@@ -145,8 +145,6 @@ fn every_transition_has_its_effects_and_its_record() {
         "void" => RecordEvent::Voided,
         "supersede" => RecordEvent::Superseded,
         "block" => RecordEvent::Blocked,
-        "claim" => RecordEvent::Claimed,
-        "send again" => RecordEvent::Attempted,
         "done" | "not done" => RecordEvent::Resolved,
         _ => RecordEvent::Settled,
     };
@@ -161,9 +159,11 @@ fn every_transition_has_its_effects_and_its_record() {
                     (State::Pending, _) => (vec![CloseOpen, Wake], record_of(name)),
                     (State::Approved, "claim") => (vec![], RecordEvent::Claimed),
                     (State::Approved, _) => (vec![Wake], record_of(name)),
-                    (State::Executing, "no answer") => (vec![AddUnknown], RecordEvent::Settled),
-                    (State::Executing, "abandon") => (vec![AddUnknown, Wake], RecordEvent::Settled),
-                    (State::Executing, _) => (vec![], record_of(name)),
+                    (State::Executing, "no answer" | "abandon") => {
+                        (vec![AddUnknown, Wake], RecordEvent::Settled)
+                    }
+                    (State::Executing, "send again") => (vec![], RecordEvent::Attempted),
+                    (State::Executing, _) => (vec![Wake], RecordEvent::Settled),
                     (State::Unknown, "success" | "failure") => {
                         (vec![RemoveUnknown, Wake], RecordEvent::LateResult)
                     }
