@@ -90,7 +90,7 @@ pub(crate) fn metadata(row: &Approval) -> Value {
 }
 
 /// The conversation as a page loads it, oldest first. Messages that wait in the inbox come last.
-pub fn messages(history: &History, inbox: &[InboxRow]) -> Vec<Value> {
+pub(crate) fn messages(history: &History, inbox: &[InboxRow]) -> Vec<Value> {
     let shown = history.messages.iter().filter(|row| {
         !history
             .meta

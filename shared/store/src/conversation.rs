@@ -137,6 +137,33 @@ impl School<'_> {
         })
     }
 
+    /// The newest `limit` messages before number `before`, with all their steps and approvals.
+    pub async fn messages(
+        &self,
+        conversation: &ConversationId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<History, StoreError> {
+        let pk = self.keys().conversation(conversation);
+        let after = before.map(|seq| self.keys().message(conversation, seq));
+        let range = Range { ascending: false, limit, after: after.as_ref() };
+        let (meta, mut messages) = tokio::try_join!(
+            self.meta(conversation),
+            self.store.query::<MessageRow>(&pk, prefix::MESSAGE, range)
+        )?;
+        messages.reverse();
+        let mut turns: Vec<TurnId> = messages.iter().map(|row| row.turn).collect();
+        turns.sort_unstable();
+        turns.dedup();
+        let steps = turns.into_iter().map(|turn| self.steps_of(conversation, turn));
+        let steps: Vec<StepRow> =
+            futures::future::try_join_all(steps).await?.into_iter().flatten().collect();
+        let ids: Vec<_> = steps.iter().flat_map(StepRow::approvals).collect();
+        let approvals = self.approvals_in(conversation, &ids).await?;
+        let approvals = approvals.into_iter().map(|row| (row.approval_id, row)).collect();
+        Ok(History { meta, messages, steps, approvals })
+    }
+
     pub async fn steps_of(
         &self,
         conversation: &ConversationId,
