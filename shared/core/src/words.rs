@@ -45,11 +45,17 @@ pub fn state_for_model(approval: &Approval) -> String {
              repeat it"
                 .to_owned()
         }
-        State::ResolvedNotDone => {
-            "failed, did not run: the outcome had been unknown; a person checked and says it was \
-             not done"
-                .to_owned()
-        }
+        State::ResolvedNotDone => match &approval.outcome {
+            // The tool's own late word: repeating would do it twice.
+            Some(Outcome::Succeeded { .. }) => {
+                "outcome unknown: a person said it was not done, but the tool answered later that \
+                 it was. Do not repeat it; verify by reading"
+                    .to_owned()
+            }
+            _ => "failed, did not run: the outcome had been unknown; a person checked and says it \
+                  was not done"
+                .to_owned(),
+        },
     }
 }
 
