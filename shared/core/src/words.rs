@@ -52,9 +52,17 @@ pub fn state_for_model(approval: &Approval) -> String {
                  it was. Do not repeat it; verify by reading"
                     .to_owned()
             }
-            _ => "failed, did not run: the outcome had been unknown; a person checked and says it \
+            Some(
+                Outcome::ReportedError { .. }
+                | Outcome::Refused { .. }
+                | Outcome::NotSent { .. }
+                | Outcome::Unknown { .. },
+            )
+            | None => {
+                "failed, did not run: the outcome had been unknown; a person checked and says it \
                   was not done"
-                .to_owned(),
+                    .to_owned()
+            }
         },
     }
 }
