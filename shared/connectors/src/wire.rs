@@ -262,10 +262,6 @@ impl Wire {
         if kind == Kind::Control {
             return Ok(Arrived::Nothing);
         }
-        // A request needs its answer here: there is no other stream on which it could come.
-        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Err(WireFault::Cut.into());
-        }
         let session = response
             .headers()
             .get(SESSION)
@@ -280,6 +276,7 @@ impl Wire {
                 Ok(Arrived::Json(body, session))
             }
             Media::Events => Ok(Arrived::Events(response, session)),
+            // A request needs its answer here: there is no other stream on which it could come.
             Media::Other if response.content_length() == Some(0) => Err(WireFault::Cut.into()),
             Media::Other => {
                 Err(WireFault::Other("the answer is neither JSON nor events".to_owned()).into())

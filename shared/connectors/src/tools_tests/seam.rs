@@ -108,6 +108,17 @@ async fn only_exactly_what_was_permitted_leaves() {
         let seen = shot.close(WireFault::Cut);
         assert!(matches!(fault(seen), WireFault::NotSent(_)), "{name}");
     }
+    let shot_for_more = shot(true);
+    let mut with_state = message("post_message", value.clone(), Some(&shot_for_more));
+    if let ClientJsonRpcMessage::Request(request) = &mut with_state
+        && let ClientRequest::CallToolRequest(call) = &mut request.request
+    {
+        call.params.request_state = Some("from the server".to_owned());
+    }
+    assert!(
+        !post(&wire, with_state).await,
+        "something besides the arguments"
+    );
     assert!(
         !post(&wire, message("post_message", value, None)).await,
         "no shot at all"

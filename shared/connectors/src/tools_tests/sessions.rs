@@ -77,7 +77,10 @@ async fn a_caller_that_goes_away_takes_its_call_along() {
         _ = send(&prepared.session, armed(&arguments, true), &arguments) => panic!("an answer"),
         () = bench.server.saw("tools/call", 1) => {}
     }
-    bench.server.was_left().await;
+    let left = bench.server.was_left();
+    tokio::time::timeout(Duration::from_secs(2), left)
+        .await
+        .unwrap();
     assert_eq!(bench.calls(), 1);
 }
 
