@@ -31,7 +31,7 @@ pub use keys::SHARDS;
 pub use permit::Permit;
 pub use queue::{WakeMessage, WakeQueue};
 pub use step::{Commit, Committed, ReadRecord, StepRefusal};
-pub use sweep::{Due, DueKind};
+pub use sweep::{Due, DueKind, DuePage};
 pub use vault::{KeyName, SealContext, Sealed, Vault, VaultConfig, hmac_hex};
 
 use toshi_core::{Id, Millis, TenantId};

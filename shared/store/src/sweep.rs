@@ -57,31 +57,62 @@ impl Due {
     }
 }
 
+/// Part of what is due in a shard, and where the part after it begins.
+#[derive(Debug)]
+pub struct DuePage {
+    pub items: Vec<Due>,
+    pub next: Option<String>,
+}
+
 impl Store {
     /// What is due at `now` in one shard, soonest first, at most `limit`.
     pub async fn due(&self, shard: u8, now: Millis, limit: i32) -> Result<Vec<Due>, StoreError> {
+        self.due_after(shard, now, None, limit)
+            .await
+            .map(|page| page.items)
+    }
+
+    /// As [`Store::due`], from `after` on: kinds share a shard, and a crowd of one must not hide
+    /// the other.
+    pub async fn due_after(
+        &self,
+        shard: u8,
+        now: Millis,
+        after: Option<&str>,
+        limit: i32,
+    ) -> Result<DuePage, StoreError> {
+        // A space sorts before every character of an entry: nothing lies between.
+        let from = after.map_or_else(|| "0".to_owned(), |after| format!("{after} "));
         let output = self
             .db
             .query()
             .table_name(&self.config.table)
             .index_name("due")
-            .key_condition_expression("G1PK = :shard AND G1SK < :until")
+            .key_condition_expression("G1PK = :shard AND G1SK BETWEEN :from AND :until")
             .expression_attribute_values(":shard", s(keys::due_partition(shard % SHARDS)))
+            .expression_attribute_values(":from", s(from))
             .expression_attribute_values(":until", s(format!("{:013}$", now.as_epoch())))
             .limit(limit)
             .send()
             .await
             .map_err(StoreError::aws)?;
-        let sorts = output.items.unwrap_or_default();
-        let parsed = sorts.iter().filter_map(|item| {
-            let sort = item.get("G1SK")?.as_s().ok()?;
+        let more = output.last_evaluated_key.is_some_and(|key| !key.is_empty());
+        let items = output.items.unwrap_or_default();
+        let sorts: Vec<&str> = items
+            .iter()
+            .filter_map(|item| item.get("G1SK")?.as_s().ok().map(String::as_str))
+            .collect();
+        let parsed = sorts.iter().filter_map(|sort| {
             let due = Due::parse(sort);
             if due.is_none() {
                 tracing::error!(entry = %sort, "an entry of the sweep index cannot be read");
             }
             due
         });
-        Ok(parsed.collect())
+        Ok(DuePage {
+            items: parsed.collect(),
+            next: sorts.last().filter(|_| more).map(|sort| (*sort).to_owned()),
+        })
     }
 }
 
