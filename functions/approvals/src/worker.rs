@@ -42,7 +42,9 @@ pub async fn handle(agent: &Agent, batch: SqsBatch, context: &Context) -> Failur
     for record in batch.records {
         if let Err(problem) = one(agent, &record.body, budget).await {
             tracing::error!(message = %record.message_id, %problem, "a wake message failed");
-            items.push(Failure { id: record.message_id });
+            items.push(Failure {
+                id: record.message_id,
+            });
         }
     }
     Failures { items }
@@ -58,9 +60,20 @@ enum Problem {
 
 /// A hint is done when the conversation was looked at: what is left there has a due time.
 async fn one(agent: &Agent, body: &str, budget: Budget) -> Result<(), Problem> {
-    let WakeMessage { tenant, conversation } = serde_json::from_str(body)?;
+    let WakeMessage {
+        tenant,
+        conversation,
+    } = serde_json::from_str(body)?;
     let end = agent
-        .run(&tenant, &conversation, Entry::Take, Scope::All, budget, Sink::default(), None)
+        .run(
+            &tenant,
+            &conversation,
+            Entry::Take,
+            Scope::All,
+            budget,
+            Sink::default(),
+            None,
+        )
         .await?;
     tracing::info!(%tenant, %conversation, ?end, "worked");
     Ok(())

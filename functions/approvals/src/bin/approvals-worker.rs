@@ -1,3 +1,5 @@
+#![recursion_limit = "256"]
+
 //! The approvals worker: runs the conversations that the wake queue hints at.
 
 use lambda_runtime::{LambdaEvent, service_fn};
