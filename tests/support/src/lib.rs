@@ -8,6 +8,7 @@
     reason = "a test's stage fails the test"
 )]
 
+mod issuer;
 mod rows;
 mod tables;
 
@@ -15,6 +16,7 @@ use aws_config::{BehaviorVersion, Region};
 use toshi_core::Millis;
 use toshi_store::{Store, StoreConfig, Vault, VaultConfig, WakeMessage, WakeQueue};
 
+pub use issuer::{AUDIENCE, Issuer};
 pub use rows::{Asked, Question};
 
 /// Everything that one test touches; nothing of it is shared with another test.

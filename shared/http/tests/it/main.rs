@@ -1,1 +1,3 @@
+//! Who may come in: tokens of every kind against a real issuer and real rows.
 
+mod identity;
