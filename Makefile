@@ -79,9 +79,7 @@ bench: ## Measure what is shipped against its goals (a release build: takes minu
 	@$(DEV) sizes
 
 openapi: ## Write infra/openapi.json from the code and the API body from it
-	@cargo run --quiet --locked --package toshi-http --example openapi > infra/openapi.json.partial
-	@mv infra/openapi.json.partial infra/openapi.json
-	@$(PYTHON) infra/openapi_body.py
+	@$(DEV) openapi
 
 deploy: ## Deploy to AWS: make deploy STACK=toshi BUCKET=my-code SET="LlmUrl=… LlmModel=… AllowedOrigin=…"
 	@test -n "$(STACK)" -a -n "$(BUCKET)" || { echo 'deploy needs STACK, BUCKET and SET="Name=value …": credentials come from the environment as for any AWS tool' >&2; exit 2; }

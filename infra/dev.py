@@ -42,6 +42,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     command("setup", "install the pinned packages and the browser that the tests use")
     command("setup-python", "install the pinned Python packages only")
     command("advisories", "check the dependencies for known vulnerabilities")
+    command("openapi", "write infra/openapi.json from the code and the API body from it")
     command("sizes", "print what each function weighs as it is shipped")
     deploy = command("deploy", "build, upload and deploy to AWS")
     deploy.add_argument("--stack", required=True)
@@ -84,6 +85,8 @@ def main() -> int:
         case "advisories":
             commands.setup_python()
             return advisories()
+        case "openapi":
+            return commands.openapi()
         case "sizes":
             require_tools()
             return commands.sizes()

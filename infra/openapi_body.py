@@ -18,7 +18,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TEMPLATE = HERE / "template.yaml"
 DOCUMENT = HERE / "openapi.json"
-ROUTES = HERE / "routes.json"
 
 BEGIN = "# generated body: begin (make openapi)"
 END = "# generated body: end"
@@ -52,9 +51,7 @@ class RouteError(ValueError):
 
 
 def load_routes() -> dict[str, list[str]]:
-    """Paths (without the stage) and their methods, from openapi.json once it exists."""
-    if not DOCUMENT.exists():
-        return json.loads(ROUTES.read_text())
+    """Paths (without the stage) and their methods, from openapi.json."""
     paths = json.loads(DOCUMENT.read_text())["paths"]
     routes: dict[str, list[str]] = {}
     for path, item in paths.items():

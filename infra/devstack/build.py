@@ -89,19 +89,23 @@ def require_old_glibc(folder: Path) -> None:
 
 def zips(folder: Path, level: int = 1) -> dict[str, Path]:
     """One zip per function, by template parameter; a zip is made again when its binary changed."""
-    made = {}
-    for parameter, name in FUNCTIONS.items():
-        binary = folder / name
-        stat = binary.stat()
-        stamp = f"{stat.st_mtime_ns}-{stat.st_size}"
-        store = folder / "lambda" / name
-        target = store / f"{stamp}.zip"
-        if not target.exists():
-            shutil.rmtree(store, ignore_errors=True)
-            store.mkdir(parents=True)
-            pack(binary, target, level)
-        made[parameter] = target
-    return made
+    with prepared_by_one():
+        return {
+            parameter: zipped(folder / name, folder / "lambda" / name, level)
+            for parameter, name in FUNCTIONS.items()
+        }
+
+
+def zipped(binary: Path, store: Path, level: int) -> Path:
+    stat = binary.stat()
+    target = store / f"{stat.st_mtime_ns}-{stat.st_size}.zip"
+    if not target.exists():
+        # The last one stays: another command may be about to read it.
+        for old in sorted(store.glob("*.zip"), key=lambda path: path.stat().st_mtime)[:-1]:
+            old.unlink()
+        store.mkdir(parents=True, exist_ok=True)
+        pack(binary, target, level)
+    return target
 
 
 def pack(binary: Path, target: Path, level: int) -> None:

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -30,6 +31,14 @@ def setup() -> None:
     setup_python()
     build.web_packages()
     browser()
+
+
+def openapi() -> int:
+    """Write the API's document from the code, and the gateway's body from the document."""
+    toshi = build.binaries() / "toshi"
+    document = subprocess.run([toshi, "openapi"], stdout=subprocess.PIPE, text=True, check=True)
+    write(ROOT / "infra" / "openapi.json", document.stdout)
+    return subprocess.run([sys.executable, ROOT / "infra" / "openapi_body.py"]).returncode
 
 
 def run(port: int, auth: bool) -> int:
