@@ -1,0 +1,14 @@
+//! Turns on the emulator's tables, with the sandbox's model and MCP server.
+#![cfg(test)]
+
+mod approvals;
+mod faults;
+mod hints;
+mod killed;
+mod limits;
+mod offers;
+mod posted;
+mod scene;
+mod script;
+mod strict;
+mod turns;
