@@ -47,7 +47,7 @@ test-infra: ## Tests of the template, the API body and these commands
 	@$(RUN_PYTHON) infra/tests
 
 test-e2e: ## End to end and in the browser, against one whole stack of its own
-	@$(DEV) test -- sh -ec 'cargo test -p toshi-tests; $(NPM) run e2e'
+	@$(DEV) test -- sh -ec '$(DEV) rust-tests toshi-tests; $(NPM) run e2e'
 
 lint: lint-rust lint-deps lint-advisories lint-infra lint-web ## Check everything that needs no run
 
@@ -75,7 +75,8 @@ lint-web: setup ## Lint and types of the web console
 	@$(NPM) run lint
 	@$(NPM) run typecheck
 
-bench: ## Measure what is shipped against its goals (a release build: takes minutes)
+bench: ## Measure turns and what is shipped against their goals (release builds: takes minutes)
+	@$(DEV) emulator -- cargo run --release --package toshi-bench
 	@$(DEV) sizes
 
 openapi: ## Write infra/openapi.json from the code and the API body from it

@@ -42,6 +42,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     command("setup", "install the pinned packages and the browser that the tests use")
     command("setup-python", "install the pinned Python packages only")
     command("advisories", "check the dependencies for known vulnerabilities")
+    tests = command("rust-tests", "run the Rust tests of one package, built as all others are")
+    tests.add_argument("package")
     command("openapi", "write infra/openapi.json from the code and the API body from it")
     command("sizes", "print what each function weighs as it is shipped")
     deploy = command("deploy", "build, upload and deploy to AWS")
@@ -85,6 +87,8 @@ def main() -> int:
         case "advisories":
             commands.setup_python()
             return advisories()
+        case "rust-tests":
+            return commands.rust_tests(options.package)
         case "openapi":
             return commands.openapi()
         case "sizes":

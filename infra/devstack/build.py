@@ -48,6 +48,28 @@ def binaries() -> Path:
     return target_folder() / "debug"
 
 
+def test_programs(package: str) -> list[Path]:
+    """The built tests of one package, with the features that the whole workspace gives it.
+
+    `cargo test -p` would choose other features and build most dependencies once more.
+    """
+    command = ["cargo", "test", "--workspace", "--no-run", "--message-format"]
+    with phase("Rust test build"), prepared_by_one():
+        built = subprocess.run(
+            [*command, "json-render-diagnostics"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+    if built.returncode:
+        raise Refused("the Rust tests could not be built: see cargo's message above")
+    messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith("{")]
+    return [
+        Path(message["executable"])
+        for message in messages
+        if message.get("executable")
+        and message["profile"]["test"]
+        and re.search(rf"[/#]{re.escape(package)}[@#]", message["package_id"])
+    ]
+
+
 def host_target() -> str:
     """The target of this machine, as rustc calls it."""
     told = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout

@@ -113,6 +113,15 @@ def token(tenant: str, person: str, port: int) -> int:
     return 0
 
 
+def rust_tests(package: str) -> int:
+    """Run the Rust tests of one package as they are; the first failure's exit code."""
+    programs = build.test_programs(package)
+    if not programs:
+        raise Refused(f"there are no tests in a package called {package}")
+    codes = [subprocess.run([program], cwd=ROOT).returncode for program in programs]
+    return next((code for code in codes if code), 0)
+
+
 def test(command: list[str], auth: bool) -> int:
     """Run a command against a whole stack of its own; the command's exit code."""
     chromium = browser()
