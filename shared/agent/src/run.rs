@@ -96,6 +96,9 @@ pub(crate) struct Run<'a> {
     pub(crate) budget: Budget,
     pub(crate) sink: Sink,
     pub(crate) request: Option<RequestId>,
+    /// Whether there is work besides the turn that is driven, as far as `lease.seen` goes; `None`
+    /// if nobody has looked.
+    pub(crate) others: Option<bool>,
     released: bool,
 }
 
@@ -152,34 +155,40 @@ impl Agent {
             budget,
             sink,
             request,
+            others: None,
             released: false,
         };
-        let work = async {
+        // On the heap: a turn's state is large, and stacks are not.
+        let work = Box::pin(async {
             if let Some((turn, history, toolbox, person)) = first {
                 run.retire_replaced(&turn).await?;
                 let context = run.context_of(history, &toolbox, person).await?;
                 run.drive(turn, context).await?;
             }
             run.work(scope).await
-        };
+        });
         // The lease is renewed beside the work. A lost one does not stop a call in flight: its
         // result must be settled, and every other write fails on the fence.
         let end = tokio::select! {
             end = work => end,
             () = renew(school, conversation, fence) => Err(RunError::Superseded),
         };
+        let end = match end {
+            Err(RunError::Superseded) => RunEnd::Superseded,
+            end => end?,
+        };
         match end {
-            Ok(RunEnd::HandedOver) => {
+            RunEnd::Idle | RunEnd::Busy => {}
+            // A late runner may leave a result behind that nobody else was there to see.
+            RunEnd::HandedOver | RunEnd::Superseded => {
                 let message = WakeMessage {
                     tenant: tenant.clone(),
                     conversation: conversation.clone(),
                 };
                 self.queue.hint(&message).await;
-                Ok(RunEnd::HandedOver)
             }
-            Err(RunError::Superseded) => Ok(RunEnd::Superseded),
-            end => end,
         }
+        Ok(end)
     }
 }
 
@@ -222,11 +231,11 @@ impl Run<'_> {
             let mine: &[InboxRow] = if scope == Scope::All { &inbox } else { &[] };
             match next_work(&own, mine, now(), self.budget.left_ms()) {
                 Work::Expire(id) => self.expire(&own, id).await?,
-                Work::Call(id) => self.execute(&own, id).await?,
-                Work::Continue(id) => self.go_on(&own, id).await?,
-                Work::TakeOver(id) => self.take_over(&own, id).await?,
-                Work::Interrupt(id) => self.interrupt(&own, id).await?,
-                Work::Start(id) => self.start(&inbox, id).await?,
+                Work::Call(id) => Box::pin(self.execute(&own, id)).await?,
+                Work::Continue(id) => Box::pin(self.go_on(&own, id)).await?,
+                Work::TakeOver(id) => Box::pin(self.take_over(&own, id)).await?,
+                Work::Interrupt(id) => Box::pin(self.interrupt(&own, id)).await?,
+                Work::Start(id) => Box::pin(self.start(&inbox, id)).await?,
                 Work::HandOver => {
                     self.let_go(Release::LeaveDue(0)).await?;
                     return Ok(RunEnd::HandedOver);
@@ -256,6 +265,21 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Whether the conversation has work besides this turn. A run that began with a message has
+    /// not looked yet; `wake` was read before, so what comes later fails the release.
+    pub(crate) async fn others(&self, turn: TurnId) -> Result<bool, StoreError> {
+        if let Some(known) = self.others {
+            return Ok(known);
+        }
+        let mut meta = self.meta.clone();
+        meta.open.retain(|open| *open != turn);
+        let (open, inbox) = tokio::try_join!(
+            self.school.open_turns(&meta),
+            self.school.inbox(&meta.conversation)
+        )?;
+        Ok(next_work(&open, &inbox, now(), i64::MAX) != Work::Idle)
+    }
+
     async fn let_go(&mut self, how: Release) -> Result<bool, RunError> {
         let conversation = &self.meta.conversation;
         let released = self
@@ -269,11 +293,16 @@ impl Run<'_> {
         Ok(released)
     }
 
-    /// Commits under the fence and keeps in mind whether the lease went with it.
-    pub(crate) async fn commit(&mut self, commit: &Commit) -> Result<Committed, StepRefusal> {
+    /// Commits under the fence and keeps in mind whether the lease went with it. It only goes if
+    /// the conversation has no other work: whoever releases it takes it off the sweep's list.
+    pub(crate) async fn commit(&mut self, commit: Commit) -> Result<Committed, StepRefusal> {
+        let commit = Commit {
+            release: commit.release && self.others == Some(false),
+            ..commit
+        };
         let committed = self
             .school
-            .commit(&self.meta, &self.lease, commit, now())
+            .commit(&self.meta, &self.lease, &commit, now())
             .await?;
         self.released = committed.released;
         Ok(committed)
@@ -304,6 +333,9 @@ impl Run<'_> {
         let mut turn = turn.clone();
         turn.state = TurnState::Running;
         turn.run_at = now();
+        // A new run: what an earlier one suffered is not counted against it.
+        turn.takeovers = 0;
+        turn.interrupted_at = None;
         let mut commit = Commit::default();
         if self.meta.next > turn.answer_seq + 1 {
             turn.answer = toshi_store::mint(now());
@@ -317,7 +349,7 @@ impl Run<'_> {
             });
         }
         commit.turn = Some(turn.clone());
-        self.commit(&commit).await?;
+        self.commit(commit).await?;
         self.drive_fresh(turn).await
     }
 
@@ -331,7 +363,7 @@ impl Run<'_> {
         turn.interrupted_at = turn.interrupted_at.or(Some(now()));
         turn.run_at = now();
         tracing::warn!(turn = %turn.turn, takeovers = turn.takeovers, "an interrupted turn is taken over");
-        self.commit(&Commit {
+        self.commit(Commit {
             turn: Some(turn.clone()),
             ..Commit::default()
         })
@@ -368,15 +400,18 @@ impl Run<'_> {
             at: now(),
         };
         let commit = Commit {
-            turn: Some(turn),
-            step: Some(step),
+            turn: Some(turn.clone()),
+            step: Some(step.clone()),
             release: true,
             ..Commit::default()
         };
-        let committed = self.commit(&commit).await?;
-        if let Some(turn) = committed.turn {
-            self.sink.tell(Progress::Turn(turn));
+        self.commit(commit).await?;
+        // A failure is told by its own chunk, anything else as what it is: a step.
+        if !matches!(turn.state, TurnState::Done { end: TurnEnd::Failed { .. } }) {
+            let (turn, approvals) = (turn.clone(), Vec::new());
+            self.sink.tell(Progress::Step { turn, step, approvals });
         }
+        self.sink.tell(Progress::Turn(turn));
         Ok(())
     }
 
@@ -441,7 +476,7 @@ impl Run<'_> {
             inbox_done: Some(row.inbox),
             ..Commit::default()
         };
-        self.commit(&commit).await?;
+        self.commit(commit).await?;
         self.retire_replaced(&turn).await?;
         self.drive_fresh(turn).await
     }
@@ -473,7 +508,7 @@ impl Run<'_> {
                 end: TurnEnd::Replaced,
             };
             self.meta.open.retain(|id| *id != turn.turn);
-            self.commit(&Commit {
+            self.commit(Commit {
                 turn: Some(turn),
                 ..Commit::default()
             })
@@ -525,8 +560,28 @@ impl Run<'_> {
     }
 
     async fn drive(&mut self, turn: TurnRow, context: Context) -> Result<(), RunError> {
-        Drive::new(self, turn, context).run().await
+        // Boxed, as is each kind of work: one state machine of all of them would be too large for
+        // a thread's stack.
+        Box::pin(Drive::new(self, turn, context).run()).await
     }
+}
+
+/// Whether there is anything to do besides this work.
+fn besides(work: &Work, open: &[OpenTurn], inbox: &[InboxRow]) -> bool {
+    let open: Vec<OpenTurn> = open
+        .iter()
+        .filter(|one| match work {
+            Work::Continue(id) | Work::TakeOver(id) | Work::Interrupt(id) => one.turn.turn != *id,
+            Work::Expire(_) | Work::Call(_) | Work::Start(_) | Work::HandOver | Work::Idle => true,
+        })
+        .cloned()
+        .collect();
+    let inbox: Vec<InboxRow> = inbox
+        .iter()
+        .filter(|row| *work != Work::Start(row.inbox))
+        .cloned()
+        .collect();
+    next_work(&open, &inbox, now(), i64::MAX) != Work::Idle
 }
 
 pub(crate) fn approval(
