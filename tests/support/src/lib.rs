@@ -36,9 +36,13 @@ pub struct Stage {
 
 impl Stage {
     pub async fn new() -> Self {
-        let endpoint = endpoint();
+        Self::at(&endpoint()).await
+    }
+
+    /// On the emulator behind this address, which a measurement may put a proxy at.
+    pub async fn at(endpoint: &str) -> Self {
         let config = aws_config::defaults(BehaviorVersion::latest())
-            .endpoint_url(&endpoint)
+            .endpoint_url(endpoint)
             .region(Region::new("eu-west-1"))
             .credentials_provider(aws_sdk_dynamodb::config::Credentials::new(
                 "test", "test", None, None, "test",

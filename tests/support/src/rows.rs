@@ -91,6 +91,16 @@ impl Stage {
 
     /// Stores a message, its turn, and one step that asks for one write: a turn that waits.
     pub async fn ask(&self, tenant: &TenantId, question: &Question) -> Asked {
+        self.ask_changed(tenant, question, |_| {}).await
+    }
+
+    /// As [`Stage::ask`], with the approval's row changed before it is stored.
+    pub async fn ask_changed(
+        &self,
+        tenant: &TenantId,
+        question: &Question,
+        change: impl FnOnce(&mut Approval),
+    ) -> Asked {
         let now = now();
         let school = self.store.school(tenant);
         let client_id = question.conversation.parse().expect("a conversation id");
@@ -120,7 +130,8 @@ impl Stage {
             Begun::Started(begun) => *begun,
             other => panic!("the turn did not start: {other:?}"),
         };
-        let approval = pending(question, conversation, begun.turn.turn, now);
+        let mut approval = pending(question, conversation, begun.turn.turn, now);
+        change(&mut approval);
         let step = StepRow {
             turn: begun.turn.turn,
             n: 1,
