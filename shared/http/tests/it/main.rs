@@ -1,3 +1,4 @@
 //! Who may come in: tokens of every kind against a real issuer and real rows.
+#![cfg(test)]
 
 mod identity;
