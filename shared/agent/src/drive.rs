@@ -1,5 +1,7 @@
 //! One turn under way: a model call, its tool calls, one commit; and again.
 
+use std::time::Duration;
+
 use toshi_core::{
     CallOutcome, Canonical, Finish, Millis, RUN_MAX_MS, SAME_CALL_MAX, STEPS_PER_TURN, StepCall,
     StepRow, TurnEnd, TurnRow, TurnState,
@@ -89,8 +91,14 @@ impl<'d, 'r> Drive<'d, 'r> {
             .filter(|step| step.turn == self.turn.turn)
     }
 
-    async fn ask_model(&self) -> Result<Result<ModelStep, ModelError>, StoreError> {
-        let key = self.run.agent.llm_key(now()).await?;
+    /// Asks for the next step, within the time that this run still has. Whether the conversation
+    /// has other work is found out meanwhile.
+    async fn ask_model(&mut self) -> Result<Result<ModelStep, ModelError>, StoreError> {
+        let key = match self.run.agent.llm_key(now()).await {
+            Ok(key) => key,
+            Err(StoreError::NoSecret(_)) => return Ok(Err(ModelError::NoKey)),
+            Err(error) => return Err(error),
+        };
         let prompt = prompt::build(&Ingredients {
             school: &self.context.school.name,
             person: &self.context.person,
@@ -100,16 +108,25 @@ impl<'d, 'r> Drive<'d, 'r> {
             turn: &self.turn,
             now: now(),
         });
-        let (turn, n) = (self.turn.turn, self.turn.steps + 1);
+        let (answer, n) = (self.turn.answer, self.turn.steps + 1);
         let sink = &self.run.sink;
         let on_text = |delta: &str| {
             sink.tell(Progress::Text {
-                turn,
+                answer,
                 n,
                 delta: delta.to_owned(),
             })
         };
-        Ok(self.run.agent.model.step(key, &prompt, on_text).await)
+        let left = (RUN_MAX_MS - self.turn.run_at.until(now())).max(0);
+        let left = Duration::from_millis(left.unsigned_abs());
+        let step = self.run.agent.model.step(key, &prompt, on_text);
+        let step = async {
+            let in_time = tokio::time::timeout(left, step).await;
+            in_time.unwrap_or(Err(ModelError::Timeout))
+        };
+        let (step, others) = tokio::join!(step, self.run.others(self.turn.turn));
+        self.run.others = Some(others?);
+        Ok(step)
     }
 
     /// Judges the step's calls, runs its reads, and commits all of it at once. `true` if the turn
@@ -162,7 +179,7 @@ impl<'d, 'r> Drive<'d, 'r> {
                 release: waits,
                 ..Commit::default()
             };
-            match self.run.commit(&commit).await {
+            match self.run.commit(commit).await {
                 Ok(committed) => {
                     self.turn = committed.turn.unwrap_or_else(|| self.turn.clone());
                     for row in &committed.asks {
@@ -194,12 +211,6 @@ impl<'d, 'r> Drive<'d, 'r> {
 
     /// A last step in our own words, and the turn is done.
     async fn last_step(mut self, sentence: String) -> Result<(), RunError> {
-        let (turn, n) = (self.turn.turn, self.turn.steps + 1);
-        self.run.sink.tell(Progress::Text {
-            turn,
-            n,
-            delta: sentence.clone(),
-        });
         let end = TurnEnd::Limit {
             sentence: sentence.clone(),
         };
@@ -228,7 +239,7 @@ impl<'d, 'r> Drive<'d, 'r> {
             release: true,
             ..Commit::default()
         };
-        self.run.commit(&commit).await?;
+        self.run.commit(commit).await?;
         let approvals = Vec::new();
         self.run.sink.tell(Progress::Step {
             turn: turn.clone(),

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use toshi_core::{
-    ApprovalId, ConversationId, InboxRow, MessageId, Millis, OpenTurn, State, StepRow, TenantId,
-    TurnId, TurnState, Work, next_work,
+    Approval, ApprovalId, ConversationId, InboxRow, MessageId, Millis, OpenTurn, State, StepRow,
+    TenantId, TurnEnd, TurnId, TurnRow, TurnState, Work, next_work,
 };
 use toshi_store::StoreError;
 
@@ -15,6 +15,9 @@ use crate::ui::Writer;
 /// How long a follower waits, in milliseconds, and how often it looks.
 const FOLLOW_MS: i64 = 60_000;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+pub(crate) const STILL_WORKING: &str =
+    "Still working on it. Reload in a moment to see the result.";
 
 /// What a follower is looking at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,73 +42,71 @@ impl Agent {
     }
 
     /// Tells a turn's stored progress until it rests, at most a minute; `tell` gets the writer
-    /// after each look and says if anybody still listens.
-    pub async fn follow(
+    /// after each look and says if anybody still listens. The turn as it was seen last comes back.
+    pub(crate) async fn follow(
         &self,
         tenant: &TenantId,
         conversation: &ConversationId,
         followed: Followed,
         writer: &mut Writer,
         mut tell: impl FnMut(&mut Writer) -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<TurnRow>, StoreError> {
         let school = self.store.school(tenant);
         let until = now().plus(FOLLOW_MS);
         loop {
-            let (turn, steps) = tokio::try_join!(
-                school.turn(conversation, followed.turn),
-                school.steps_of(conversation, followed.turn)
-            )?;
+            // In this order: when the turn is done, all of its steps are there to be read.
+            let turn = school.turn(conversation, followed.turn).await?;
+            let steps = school.steps_of(conversation, followed.turn).await?;
             let ids: Vec<ApprovalId> = steps.iter().flat_map(StepRow::approvals).collect();
             let approvals = school.approvals_in(conversation, &ids).await?;
-            for step in &steps {
+            for step in steps.iter().filter(|step| !is_failure(turn.as_ref(), step)) {
                 writer.step(step, &approvals);
             }
-            let moved_on = turn
-                .as_ref()
-                .is_some_and(|turn| turn.answer != followed.answer);
-            let rests = turn.as_ref().is_some_and(|turn| {
-                let moving = |state: State| {
-                    matches!(
-                        state,
-                        State::Approved | State::Executing | State::Superseded
-                    )
-                };
-                let current = steps
-                    .last()
-                    .map(|step| step.approvals().collect::<Vec<_>>());
-                let current = current.unwrap_or_default();
-                let waiting: Vec<State> = approvals
-                    .iter()
-                    .filter(|row| current.contains(&row.approval_id))
-                    .map(|row| row.state)
-                    .collect();
-                match turn.state {
-                    TurnState::Done { .. } => true,
-                    TurnState::Running => false,
-                    // Complete: its continuation is about to come.
-                    TurnState::Waiting => {
-                        !waiting.iter().all(|state| state.is_settled())
-                            && !waiting.iter().any(|state| moving(*state))
-                    }
-                }
-            });
-            if rests || moved_on {
-                writer.end(turn.as_ref().filter(|_| !moved_on));
-                tell(writer);
-                return Ok(());
+            if turn.as_ref().is_some_and(|turn| rests(turn, followed, &steps, &approvals)) {
+                return Ok(turn);
             }
-            if now() >= until {
+            let listens = tell(writer);
+            if !listens || now() >= until {
                 if !writer.opened_step() {
-                    writer.note("Still working on it. Reload in a moment to see the result.");
+                    writer.note(STILL_WORKING);
                 }
-                writer.end(turn.as_ref());
-                tell(writer);
-                return Ok(());
-            }
-            if !tell(writer) {
-                return Ok(());
+                return Ok(turn);
             }
             tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// A failed turn's last step is the sentence that the end of the stream tells.
+fn is_failure(turn: Option<&TurnRow>, step: &StepRow) -> bool {
+    turn.is_some_and(|turn| {
+        let failed = matches!(turn.state, TurnState::Done { end: TurnEnd::Failed { .. } });
+        failed && step.n == turn.steps
+    })
+}
+
+/// Whether nothing more will come of this message by itself.
+fn rests(turn: &TurnRow, followed: Followed, steps: &[StepRow], approvals: &[Approval]) -> bool {
+    let states = |ids: Vec<ApprovalId>| -> Vec<State> {
+        let rows = approvals.iter().filter(|row| ids.contains(&row.approval_id));
+        rows.map(|row| row.state).collect()
+    };
+    let moves = |state: &State| {
+        matches!(state, State::Approved | State::Executing | State::Superseded)
+    };
+    if turn.answer != followed.answer {
+        // Its continuation is another message; its own calls may still be under way.
+        let own = steps.iter().filter(|step| step.answer == followed.answer);
+        return !states(own.flat_map(StepRow::approvals).collect()).iter().any(moves);
+    }
+    match turn.state {
+        TurnState::Done { .. } => true,
+        TurnState::Running => false,
+        TurnState::Waiting => {
+            let last = steps.last().map(|step| step.approvals().collect());
+            let states = states(last.unwrap_or_default());
+            // If all are settled, the continuation is about to come.
+            !states.iter().all(|state| state.is_settled()) && !states.iter().any(moves)
         }
     }
 }

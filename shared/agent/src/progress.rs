@@ -2,12 +2,17 @@
 //! answer that is being written.
 
 use tokio::sync::mpsc;
-use toshi_core::{Approval, StepRow, TurnId, TurnRow};
+use toshi_core::{Approval, MessageId, StepRow, TurnRow};
 
 #[derive(Clone, Debug)]
 pub enum Progress {
     /// New words of the step that is being written. The only thing told before it is stored.
-    Text { turn: TurnId, n: u32, delta: String },
+    Text {
+        /// The message that the step belongs to.
+        answer: MessageId,
+        n: u32,
+        delta: String,
+    },
     /// A step is stored, with its questions.
     Step {
         turn: TurnRow,

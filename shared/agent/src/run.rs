@@ -229,7 +229,9 @@ impl Run<'_> {
                     .collect(),
             };
             let mine: &[InboxRow] = if scope == Scope::All { &inbox } else { &[] };
-            match next_work(&own, mine, now(), self.budget.left_ms()) {
+            let work = next_work(&own, mine, now(), self.budget.left_ms());
+            self.others = Some(besides(&work, &open, &inbox));
+            match work {
                 Work::Expire(id) => self.expire(&own, id).await?,
                 Work::Call(id) => Box::pin(self.execute(&own, id)).await?,
                 Work::Continue(id) => Box::pin(self.go_on(&own, id)).await?,

@@ -115,19 +115,19 @@ struct Told {
 /// Everything but text comes from stored rows, so a live stream, a follower and a replay say the
 /// same. Outputs are only told for calls of this message.
 #[derive(Debug)]
-pub struct Writer {
+pub(crate) struct Writer {
     answer: MessageId,
     turn: TurnId,
     calls: BTreeMap<CallId, Told>,
     steps: BTreeSet<u32>,
-    /// The step whose text is being streamed.
-    text: Option<u32>,
+    /// The step whose text is being streamed, and what of it was sent.
+    text: Option<(u32, String)>,
     opened_step: bool,
     out: Vec<Chunk>,
 }
 
 impl Writer {
-    pub fn new(turn: TurnId, answer: MessageId) -> Self {
+    pub(crate) fn new(turn: TurnId, answer: MessageId) -> Self {
         Self {
             answer,
             turn,
@@ -141,12 +141,12 @@ impl Writer {
         }
     }
 
-    pub fn answer(&self) -> MessageId {
+    pub(crate) fn answer(&self) -> MessageId {
         self.answer
     }
 
     /// The client has these steps already; outputs of their calls may still be told.
-    pub fn known(&mut self, step: &StepRow) {
+    pub(crate) fn known(&mut self, step: &StepRow) {
         if step.answer != self.answer {
             return;
         }
@@ -170,18 +170,36 @@ impl Writer {
         }
     }
 
+    /// The client answered this question, and shows that answer.
+    pub(crate) fn answered(&mut self, row: &Approval, approved: bool) {
+        if let Some(told) = self.calls.get_mut(&row.call) {
+            let recorded = row.decision.as_ref().map(|decision| decision.answer);
+            let recorded = recorded.map(|answer| answer == toshi_core::Answer::Approve);
+            told.question = Some(row.approval_id);
+            // The record's answer replaces another one.
+            told.answer = recorded.is_none_or(|recorded| recorded == approved);
+        }
+    }
+
+    /// Whether the client shows an answer to this question, and has heard no more of it.
+    pub(crate) fn owes(&self, row: &Approval) -> bool {
+        self.calls.get(&row.call).is_none_or(|told| {
+            !told.output && told.question == Some(row.approval_id)
+        })
+    }
+
     /// Whether a step was opened or ended since the start: a client that waits for one is served.
-    pub fn opened_step(&self) -> bool {
+    pub(crate) fn opened_step(&self) -> bool {
         self.opened_step
     }
 
-    pub fn take(&mut self) -> Vec<Chunk> {
+    pub(crate) fn take(&mut self) -> Vec<Chunk> {
         std::mem::take(&mut self.out)
     }
 
-    pub fn progress(&mut self, progress: &Progress) {
+    pub(crate) fn progress(&mut self, progress: &Progress) {
         match progress {
-            Progress::Text { turn, n, delta } if *turn == self.turn => self.words(*n, delta),
+            Progress::Text { answer, n, delta } if *answer == self.answer => self.words(*n, delta),
             Progress::Step {
                 step, approvals, ..
             } => self.step(step, approvals),
@@ -194,11 +212,19 @@ impl Writer {
         if self.steps.contains(&n) {
             return;
         }
-        if self.text != Some(n) {
+        if self.text.as_ref().is_none_or(|(open, _)| *open != n) {
+            self.close_text();
             self.out.push(Chunk::StartStep);
             self.out.push(Chunk::TextStart { id: text_id(n) });
-            self.text = Some(n);
+            self.text = Some((n, String::new()));
             self.opened_step = true;
+        }
+        self.more_words(n, delta);
+    }
+
+    fn more_words(&mut self, n: u32, delta: &str) {
+        if let Some((_, said)) = &mut self.text {
+            said.push_str(delta);
         }
         self.out.push(Chunk::TextDelta {
             id: text_id(n),
@@ -207,27 +233,14 @@ impl Writer {
     }
 
     /// A stored step of this message.
-    pub fn step(&mut self, step: &StepRow, approvals: &[Approval]) {
+    pub(crate) fn step(&mut self, step: &StepRow, approvals: &[Approval]) {
         if step.answer != self.answer || step.turn != self.turn {
             return;
         }
-        if self.steps.insert(step.n) {
+        if !self.steps.contains(&step.n) {
             self.opened_step = true;
-            let id = text_id(step.n);
-            if self.text.take() == Some(step.n) {
-                self.out.push(Chunk::TextEnd { id });
-            } else {
-                self.out.push(Chunk::StartStep);
-                if !step.text.is_empty() {
-                    let delta = step.text.clone();
-                    self.out.push(Chunk::TextStart { id: id.clone() });
-                    self.out.push(Chunk::TextDelta {
-                        id: id.clone(),
-                        delta,
-                    });
-                    self.out.push(Chunk::TextEnd { id });
-                }
-            }
+            self.text_of(step);
+            self.steps.insert(step.n);
             for call in &step.calls {
                 let approval = approval_of(call, approvals);
                 self.out.push(Chunk::ToolInputAvailable {
@@ -251,8 +264,31 @@ impl Writer {
         }
     }
 
+    /// The step's text: what the client has not read of it, with its end.
+    fn text_of(&mut self, step: &StepRow) {
+        let said = match &self.text {
+            Some((n, said)) if *n == step.n => said.clone(),
+            _ if step.text.is_empty() => {
+                self.close_text();
+                self.out.push(Chunk::StartStep);
+                return;
+            }
+            _ => {
+                self.words(step.n, &step.text);
+                step.text.clone()
+            }
+        };
+        // What is stored may say more than what was streamed, such as that it was cut off.
+        let rest = step.text.strip_prefix(&said).unwrap_or(&step.text);
+        if !rest.is_empty() {
+            self.more_words(step.n, rest);
+        }
+        self.text = None;
+        self.out.push(Chunk::TextEnd { id: text_id(step.n) });
+    }
+
     /// An approval of a call that was told before.
-    pub fn approval(&mut self, row: &Approval) {
+    pub(crate) fn approval(&mut self, row: &Approval) {
         if row.turn != self.turn || !self.calls.contains_key(&row.call) {
             return;
         }
@@ -322,14 +358,10 @@ impl Writer {
         self.out.push(chunk);
     }
 
-    /// Whether this call's outcome has been told.
-    pub fn has_output(&self, call: CallId) -> bool {
-        self.calls.get(&call).is_some_and(|told| told.output)
-    }
-
     /// A short step in our own words, which is not stored.
-    pub fn note(&mut self, text: &str) {
+    pub(crate) fn note(&mut self, text: &str) {
         let id = "note".to_owned();
+        self.close_text();
         self.opened_step = true;
         self.out.extend([
             Chunk::StartStep,
@@ -344,7 +376,7 @@ impl Writer {
     }
 
     /// The end as the turn's state says; what was left open is closed.
-    pub fn end(&mut self, turn: Option<&TurnRow>) {
+    pub(crate) fn end(&mut self, turn: Option<&TurnRow>) {
         self.close_text();
         let finish_reason = match turn.map(|turn| &turn.state) {
             Some(TurnState::Waiting) => "tool-calls",
@@ -364,7 +396,7 @@ impl Writer {
     }
 
     /// The stream cannot go on.
-    pub fn fail(&mut self, sentence: &str) {
+    pub(crate) fn fail(&mut self, sentence: &str) {
         self.close_text();
         self.out.push(Chunk::Error {
             error_text: sentence.to_owned(),
@@ -376,7 +408,7 @@ impl Writer {
     }
 
     fn close_text(&mut self) {
-        if let Some(n) = self.text.take() {
+        if let Some((n, _)) = self.text.take() {
             self.out.push(Chunk::TextEnd { id: text_id(n) });
             self.out.push(Chunk::FinishStep);
         }

@@ -27,6 +27,9 @@ pub struct Posted {
     pub client_id: ClientId,
     pub intent: Intent,
     pub answers: Vec<Answer>,
+    /// There are answers to questions that cannot be ours. Whoever sends them must be told, or a
+    /// client that waits for their outcome would send them again without end.
+    pub strange_answers: bool,
 }
 
 /// What is wrong with a request, in a sentence for its sender.
@@ -67,10 +70,12 @@ impl Posted {
                 ));
             }
         };
+        let (answers, strange_answers) = answers(messages)?;
         Ok(Self {
             client_id,
             intent,
-            answers: answers(messages)?,
+            answers,
+            strange_answers,
         })
     }
 }
@@ -133,20 +138,21 @@ fn say(message: &Value) -> Result<Intent, RequestError> {
     Ok(Intent::Say { id, text })
 }
 
-/// Parts in state `approval-responded`. Finished calls keep `approved` too: the state tells.
-fn answers(messages: &[Value]) -> Result<Vec<Answer>, RequestError> {
+/// Parts in state `approval-responded`, and whether there are some that cannot be read. Finished
+/// calls keep `approved` too: the state tells.
+fn answers(messages: &[Value]) -> Result<(Vec<Answer>, bool), RequestError> {
     let mut found: Vec<Answer> = Vec::new();
+    let mut strange = false;
     for part in messages
         .iter()
         .flat_map(parts_of)
         .filter(|part| is_answered(part))
     {
-        let Some(approval) = part.get("approval") else {
-            continue;
-        };
+        let approval = part.get("approval").unwrap_or(&Value::Null);
         let id = text_of(approval, "id").and_then(|id| id.parse().ok());
         let (Some(id), Some(approved)) = (id, approval.get("approved").and_then(Value::as_bool))
         else {
+            strange = true;
             continue;
         };
         if let Some(other) = found.iter().find(|answer| answer.approval == id) {
@@ -170,7 +176,7 @@ fn answers(messages: &[Value]) -> Result<Vec<Answer>, RequestError> {
     // Clients post old answers again for ever: the newest are the ones that matter.
     let extra = found.len().saturating_sub(ANSWERS_PER_REQUEST);
     found.drain(..extra);
-    Ok(found)
+    Ok((found, strange))
 }
 
 fn parts_of(message: &Value) -> impl Iterator<Item = &Value> {

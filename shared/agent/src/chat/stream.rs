@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use toshi_core::{
-    Actor, ApprovalId, Cause, ConversationId, Event, How, MESSAGES_PER_PERSON, MESSAGES_PER_TENANT,
-    MessageAuthor, MessageId, Millis, RequestId, TenantId, TurnId, UserId,
+    Actor, Approval, ApprovalId, Cause, ConversationId, Event, How, MESSAGES_PER_PERSON,
+    MESSAGES_PER_TENANT, MessageAuthor, MessageId, Millis, RequestId, TenantId, TurnId, TurnRow,
+    UserId,
 };
 use toshi_store::{
     Begun, History, NewMessage, PersonStatus, StoreError, TransitionError, UserMessage, WakeMessage,
@@ -15,7 +16,7 @@ use toshi_store::{
 use super::request::{Answer, Intent, Posted};
 use crate::agent::Agent;
 use crate::clock::now;
-use crate::follow::Followed;
+use crate::follow::{Followed, STILL_WORKING};
 use crate::offer::Person;
 use crate::progress::{Progress, Sink};
 use crate::run::{Budget, Entry, RunEnd, RunError, Scope};
@@ -113,7 +114,11 @@ impl Agent {
             person: &person,
             request: &request,
         };
-        decider.decide(&conversation, &posted.answers).await?;
+        let mut history = history;
+        for row in decider.decide(&conversation, &posted.answers).await? {
+            // What the person just answered must not be called pending.
+            history.approvals.insert(row.approval_id, row);
+        }
 
         let (sender, stream) = mpsc::unbounded_channel();
         let out = Out(sender);
@@ -125,29 +130,36 @@ impl Agent {
             budget,
             out,
         };
-        let message = match &posted.intent {
+        let message = match posted.intent {
             Intent::Continue { answer } => {
-                place.go_on(answer.clone(), posted.answers.clone(), history);
+                let answered = Answered {
+                    answers: posted.answers,
+                    strange: posted.strange_answers,
+                };
+                place.go_on(answer, answered, history);
                 return Ok(stream);
             }
             Intent::Say { id, text } => {
-                let known = history
+                let mut known = history
                     .messages
                     .iter()
                     .rev()
-                    .find_map(|row| match &row.author {
+                    .filter_map(|row| match &row.author {
                         MessageAuthor::User {
                             id: old,
                             text: said,
-                        } if old == id => Some((row.seq, said == text)),
+                        } if *old == id => Some((row.seq, *said == text)),
                         MessageAuthor::User { .. } | MessageAuthor::Assistant { .. } => None,
                     });
-                let replaces_from = known.and_then(|(seq, same)| (!same).then_some(seq));
+                let latest = known.next();
+                let replaces_from = latest.and_then(|(seq, same)| (!same).then_some(seq));
+                // Back to a text that was replaced since: known, and yet to be answered anew.
+                let again = replaces_from.is_some() && known.any(|(_, same)| same);
                 UserMessage {
-                    id: id.clone(),
-                    text: text.clone(),
+                    id,
+                    text,
                     replaces_from,
-                    again: false,
+                    again,
                 }
             }
             Intent::Regenerate { answer } => {
@@ -170,6 +182,12 @@ impl Agent {
         let begun = school.begin(&new, history.meta.clone(), now()).await?;
         match begun {
             Begun::Started(begin) => {
+                let read = history.meta.as_ref().map_or(0, |meta| meta.fence);
+                if read + 1 != begin.meta.fence {
+                    // Somebody was at work between the reads and the start.
+                    history = school.history(&begin.meta.conversation).await?;
+                    history.messages.retain(|row| row.turn != begin.turn.turn);
+                }
                 let followed = Followed {
                     turn: begin.turn.turn,
                     answer: begin.turn.answer,
@@ -184,7 +202,7 @@ impl Agent {
                     followed,
                     entry,
                     Writer::new(followed.turn, followed.answer),
-                    Vec::new(),
+                    Answered::default(),
                 );
             }
             Begun::Queued { turn, answer } => {
@@ -233,6 +251,7 @@ fn regenerated(history: &History, answer: Option<&str>) -> Option<UserMessage> {
     let turn = answer.and_then(|answer| {
         shown().find_map(|row| match &row.author {
             MessageAuthor::Assistant { id } if id.to_string() == answer => Some(row.turn),
+            MessageAuthor::User { id, .. } if id.as_str() == answer => Some(row.turn),
             MessageAuthor::Assistant { .. } | MessageAuthor::User { .. } => None,
         })
     });
@@ -259,16 +278,17 @@ struct Decider<'a> {
 
 impl Decider<'_> {
     /// Each answer in its own transaction. One that is already on record, contradicts the record,
-    /// or is for nothing of this conversation changes nothing: clients post old answers again.
+    /// or is for nothing of this conversation changes nothing: clients post old answers again. What
+    /// changed comes back.
     async fn decide(
         &self,
         conversation: &ConversationId,
         answers: &[Answer],
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Approval>, StoreError> {
         let school = self.agent.store.school(self.tenant);
         let ids: Vec<ApprovalId> = answers.iter().map(|answer| answer.approval).collect();
         let rows = school.approvals_in(conversation, &ids).await?;
-        let mut decided = false;
+        let mut changed = Vec::new();
         for answer in answers {
             let row = rows.iter().find(|row| row.approval_id == answer.approval);
             let Some(row) = row.filter(|row| row.may_decide(&self.person.user)) else {
@@ -296,7 +316,7 @@ impl Decider<'_> {
                 request: self.request.clone(),
             };
             match school.transition(row, event, &cause, now()).await {
-                Ok(_) => decided = true,
+                Ok(row) => changed.push(row),
                 Err(TransitionError::Refused {
                     refusal: toshi_core::Refusal::Expired,
                     row,
@@ -307,24 +327,23 @@ impl Decider<'_> {
                         .transition(&row, expire, &Cause::system(), now())
                         .await
                     {
-                        Ok(_)
-                        | Err(TransitionError::Refused { .. } | TransitionError::NotFound) => {}
+                        Ok(row) => changed.push(row),
+                        Err(TransitionError::Refused { .. } | TransitionError::NotFound) => {}
                         Err(TransitionError::Store(error)) => return Err(error),
                     }
-                    decided = true;
                 }
                 Err(TransitionError::Refused { .. } | TransitionError::NotFound) => {}
                 Err(TransitionError::Store(error)) => return Err(error),
             }
         }
-        if decided {
+        if !changed.is_empty() {
             let message = WakeMessage {
                 tenant: self.tenant.clone(),
                 conversation: conversation.clone(),
             };
             self.agent.queue.hint(&message).await;
         }
-        Ok(())
+        Ok(changed)
     }
 }
 
@@ -347,28 +366,32 @@ impl Place {
         self.agent.queue.hint(&message).await;
     }
 
-    fn run(self, followed: Followed, entry: Entry, writer: Writer, answered: Vec<ApprovalId>) {
+    fn run(self, followed: Followed, entry: Entry, writer: Writer, answered: Answered) {
         outlive(async move { self.run_and_tell(followed, entry, writer, answered).await });
     }
 
     fn follow(self, followed: Followed) {
         outlive(async move {
             let mut writer = Writer::new(followed.turn, followed.answer);
-            self.follow_and_tell(followed, &mut writer).await;
+            self.follow_and_tell(followed, &mut writer, &Answered::default())
+                .await;
         });
     }
 
-    async fn follow_and_tell(&self, followed: Followed, writer: &mut Writer) {
+    async fn follow_and_tell(&self, followed: Followed, writer: &mut Writer, answered: &Answered) {
         let tell = |writer: &mut Writer| self.out.send(writer);
-        let agent = &self.agent;
-        let result = agent
+        let result = self
+            .agent
             .follow(&self.tenant, &self.conversation, followed, writer, tell)
             .await;
-        if let Err(error) = result {
-            tracing::error!(%error, conversation = %self.conversation, "following failed");
-            writer.fail("Something went wrong on our side. Please reload.");
-            self.out.send(writer);
+        match result {
+            Ok(turn) => self.close(writer, answered, turn).await,
+            Err(error) => {
+                tracing::error!(%error, conversation = %self.conversation, "following failed");
+                writer.fail("Something went wrong on our side. Please reload.");
+            }
         }
+        self.out.send(writer);
     }
 
     /// Runs under the lease and tells what happens; if somebody else holds it, follows.
@@ -377,7 +400,7 @@ impl Place {
         followed: Followed,
         entry: Entry,
         mut writer: Writer,
-        answered: Vec<ApprovalId>,
+        answered: Answered,
     ) {
         self.out.send(&mut writer);
         let (sink, mut progress) = Sink::channel();
@@ -414,64 +437,73 @@ impl Place {
         }
         match end {
             Ok(RunEnd::Busy) => {
-                self.follow_and_tell(followed, &mut writer).await;
+                self.follow_and_tell(followed, &mut writer, &answered).await;
                 return;
             }
             Ok(RunEnd::Superseded) | Err(RunError::Superseded) => {
                 writer.fail("Another process took over this answer. Please reload.");
             }
-            Ok(RunEnd::Idle | RunEnd::HandedOver) => {
-                self.close(followed, &mut writer, &answered, last_turn)
-                    .await;
-            }
-            Err(RunError::Store(error)) => {
-                tracing::error!(%error, conversation = %self.conversation, "the turn failed");
-                writer.fail("Something went wrong on our side. Nothing is lost; please reload.");
-            }
+            Ok(RunEnd::Idle | RunEnd::HandedOver) => match last_turn {
+                Some(turn) => self.close(&mut writer, &answered, Some(turn)).await,
+                None => {
+                    let school = self.agent.store.school(&self.tenant);
+                    match school.turn(&self.conversation, followed.turn).await {
+                        Ok(turn) => self.close(&mut writer, &answered, turn).await,
+                        Err(error) => self.apologise(&mut writer, &error),
+                    }
+                }
+            },
+            Err(RunError::Store(error)) => self.apologise(&mut writer, &error),
         }
         self.out.send(&mut writer);
     }
 
-    /// The end of a stream whose run is over. What the run did not tell is read: every answered
-    /// call is settled or a step is opened, or real clients would send again without end.
-    async fn close(
+    fn apologise(&self, writer: &mut Writer, error: &StoreError) {
+        tracing::error!(%error, conversation = %self.conversation, "the turn failed");
+        writer.fail("Something went wrong on our side. Nothing is lost; please reload.");
+    }
+
+    /// The end of a stream. What was not told is read: every answered call is settled, asked again,
+    /// or a step is opened, or real clients would send again without end.
+    async fn close(&self, writer: &mut Writer, answered: &Answered, turn: Option<TurnRow>) {
+        match self.tell_answered(writer, answered).await {
+            Ok(false) => {}
+            Ok(true) if writer.opened_step() => {}
+            Ok(true) => writer.note(if answered.strange {
+                "These approvals are not known in this conversation."
+            } else {
+                STILL_WORKING
+            }),
+            Err(error) => return self.apologise(writer, &error),
+        }
+        writer.end(turn.as_ref().filter(|turn| turn.answer == writer.answer()));
+    }
+
+    /// Tells what became of the answered questions. `true`: of some there is nothing to tell.
+    async fn tell_answered(
         &self,
-        followed: Followed,
         writer: &mut Writer,
-        answered: &[ApprovalId],
-        last_turn: Option<toshi_core::TurnRow>,
-    ) {
+        answered: &Answered,
+    ) -> Result<bool, StoreError> {
         let school = self.agent.store.school(&self.tenant);
-        let rows = match school.approvals_in(&self.conversation, answered).await {
-            Ok(rows) => rows,
-            Err(error) => {
-                tracing::error!(%error, "answered approvals could not be read");
-                writer.fail("Something went wrong on our side. Please reload.");
-                return;
-            }
-        };
+        let ids: Vec<ApprovalId> = answered.answers.iter().map(|answer| answer.approval).collect();
+        let rows = school.approvals_in(&self.conversation, &ids).await?;
         for row in &rows {
             writer.approval(row);
+            let mut next = row.superseded_by;
+            while let Some(id) = next {
+                let successor = school.approval_in(&self.conversation, id).await?;
+                next = successor.as_ref().and_then(|row| row.superseded_by);
+                successor.iter().for_each(|row| writer.approval(row));
+            }
         }
-        let open = rows.iter().any(|row| !writer.has_output(row.call));
-        if open && !writer.opened_step() {
-            writer.note("Still working on it. Reload in a moment to see the result.");
-        }
-        let turn = match last_turn {
-            Some(turn) => Some(turn),
-            None => school
-                .turn(&self.conversation, followed.turn)
-                .await
-                .ok()
-                .flatten(),
-        };
-        writer.end(turn.as_ref().filter(|turn| turn.answer == writer.answer()));
+        let owes = rows.iter().any(|row| writer.owes(row));
+        Ok(answered.strange || rows.len() < ids.len() || owes)
     }
 
     /// Going on after answers: outputs of the answered calls first, then the next step, in the same
     /// message.
-    fn go_on(self, answer: String, answers: Vec<Answer>, history: History) {
-        let ids: Vec<ApprovalId> = answers.iter().map(|answer| answer.approval).collect();
+    fn go_on(self, answer: String, answered: Answered, history: History) {
         let turn = known_answer(&history, &answer);
         let Some((turn, answer)) = turn else {
             outlive(async move {
@@ -487,16 +519,28 @@ impl Place {
         for step in &history.steps {
             writer.known(step);
         }
+        for answer in &answered.answers {
+            if let Some(row) = history.approvals.get(&answer.approval) {
+                writer.answered(row, answer.approved);
+            }
+        }
         outlive(async move {
-            let school = self.agent.store.school(&self.tenant);
-            match school.approvals_in(&self.conversation, &ids).await {
-                Ok(rows) => rows.iter().for_each(|row| writer.approval(row)),
-                Err(error) => tracing::warn!(%error, "answered approvals could not be read yet"),
+            if let Err(error) = self.tell_answered(&mut writer, &answered).await {
+                tracing::warn!(%error, "answered approvals could not be read yet");
             }
             let followed = Followed { turn, answer };
-            self.run_and_tell(followed, Entry::Take, writer, ids).await;
+            self.run_and_tell(followed, Entry::Take, writer, answered)
+                .await;
         });
     }
+}
+
+/// What a client answered, and now waits to hear of.
+#[derive(Debug, Default)]
+struct Answered {
+    answers: Vec<Answer>,
+    /// Some of it is for no question that could be ours.
+    strange: bool,
 }
 
 fn known_answer(history: &History, answer: &str) -> Option<(TurnId, MessageId)> {
@@ -517,7 +561,8 @@ fn known_answer(history: &History, answer: &str) -> Option<(TurnId, MessageId)> 
     reason = "the one helper for work that outlives its caller"
 )]
 fn outlive(work: impl Future<Output = ()> + Send + 'static) {
-    tokio::spawn(work);
+    // On the heap before it is moved: a turn's state is large, and stacks are not.
+    tokio::spawn(Box::pin(work));
 }
 
 /// The end of an invocation as the runtime gives it.

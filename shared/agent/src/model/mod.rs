@@ -78,6 +78,8 @@ pub enum ModelError {
     Busy,
     #[error("the model refused our key; an administrator must set it again")]
     Key,
+    #[error("no key for the model is set; an administrator must set it")]
+    NoKey,
     #[error("the model refused the request (HTTP {0})")]
     Refused(u16),
     #[error("the model's answer broke off; please try again")]
