@@ -13,10 +13,12 @@ from pathlib import Path
 from . import build
 from .children import is_ours, wait_for_end
 from .common import LOOPBACK, ROOT, STATE, Refused, free_port, in_use, say, write
-from .stack import Emulator, Stack, folder_for, guarded
+from .stack import Emulator, Stack, Stopped, folder_for, guarded, stop_on_signals
 from .tools import ENVIRONMENTS, browser, environment_python
 
 FOREGROUND = "foreground.pid"
+# What shells report for a command that was interrupted.
+INTERRUPTED = 130
 # Goal and limit of a function as it is shipped, in 10^6 bytes.
 BINARY_MB = (9, 14)
 ZIP_MB = (4.2, 6)
@@ -143,7 +145,7 @@ def test(command: list[str], auth: bool) -> int:
         }
         return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
-    code = guarded(Stack(port, folder, auth), execute)
+    code = guarded(Stack(port, folder, auth), execute, stopped=INTERRUPTED)
     if code:
         say(f"the stack's logs are in {folder.relative_to(ROOT) / 'logs'}")
     else:
@@ -163,11 +165,14 @@ def emulator(command: list[str], auth: bool) -> int:
     """Run a command with nothing but the emulator; the command's exit code."""
     folder = STATE / f"emulator-{os.getpid()}"
     folder.mkdir(parents=True)
+    stop_on_signals()
     aws = Emulator(folder, auth, keep=False)
     try:
         aws.wait()
         environment = {**os.environ, **aws.client_environment(), "TOSHI_TEST_EMULATOR": aws.url}
         return subprocess.run(command, cwd=ROOT, env=environment).returncode
+    except Stopped:
+        return INTERRUPTED
     finally:
         aws.stop()
         shutil.rmtree(folder, ignore_errors=True)

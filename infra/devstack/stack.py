@@ -288,15 +288,22 @@ def status(url: str) -> int | str:
         return str(error)
 
 
-def guarded(stack: Stack, during) -> int:
-    """Start a stack, do something with it, and stop it whatever happens."""
+def stop_on_signals() -> None:
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGTERM, on_signal)
+
+
+def guarded(stack: Stack, during, stopped: int = 0) -> int:
+    """Start a stack, do something with it, and stop it whatever happens.
+
+    `stopped` is the exit code when someone asks it to stop.
+    """
+    stop_on_signals()
     try:
         stack.start()
         return during(stack)
     except Stopped:
-        return 0
+        return stopped
     except Refused as refused:
         stderr_line(str(refused))
         return 1
