@@ -12,13 +12,15 @@ use crate::say::say;
 use crate::secret;
 
 const HMAC: &str = "hmac";
+/// The sandbox's issuer, below its address.
+const ISSUER: &str = "/_sandbox/oidc";
 
 pub(crate) async fn seed(environment: &Environment, front: &str) -> anyhow::Result<()> {
     if !environment.dev()? {
         bail!("demo data is only for development: TOSHI_DEV is not 1");
     }
     let front = front.trim_end_matches('/');
-    let issuer = format!("{front}/_sandbox/oidc");
+    let issuer = format!("{front}{ISSUER}");
     let catalogue = Catalogue::load(&environment.list("TOSHI_CONNECTORS"), true)?;
     let demo = Demo::new(front, catalogue)?;
     let cloud = Cloud::of(environment).await?;
@@ -64,7 +66,9 @@ async fn school(
     };
     let row = match cloud.store.tenant_row(tenant).await? {
         Some(row) if row.issuers.contains(&accepted) => return Ok(()),
+        // An earlier sandbox, at another port, is no longer believed.
         Some(mut row) => {
+            row.issuers.retain(|known| !known.issuer.ends_with(ISSUER));
             row.issuers.push(accepted);
             row
         }
