@@ -9,10 +9,11 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let environment = Environment::read();
     start::init_log(&environment);
     environment.dev()?;
+    let (tables, queue) = (environment.store()?, environment.wake_queue_url()?);
     let aws = Aws::load().await;
     let sweeper = Sweeper {
-        store: aws.store(environment.store()?),
-        queue: aws.wake_queue(environment.wake_queue_url()?),
+        store: aws.store(tables),
+        queue: aws.wake_queue(queue),
     };
     let sweeper = &sweeper;
     lambda_runtime::run(service_fn(|event: LambdaEvent<Ask>| async move {

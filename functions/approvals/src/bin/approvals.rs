@@ -12,9 +12,10 @@ async fn main() -> Result<(), lambda_http::Error> {
     start::init_log(&environment);
     let dev = environment.dev()?;
     let http = start::http_client(dev)?;
+    let (tables, queue) = (environment.store()?, environment.wake_queue_url()?);
     let aws = Aws::load().await;
-    let store = aws.store(environment.store()?);
-    let queue = aws.wake_queue(environment.wake_queue_url()?);
+    let store = aws.store(tables);
+    let queue = aws.wake_queue(queue);
     let app = Arc::new(App {
         identity: Identity::new(store.clone(), http, dev),
         store,

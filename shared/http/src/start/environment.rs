@@ -9,7 +9,7 @@ use toshi_store::{StoreConfig, VaultConfig};
 use super::is_loopback;
 
 /// A setting that must stop the start.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum ConfigError {
     #[error("{0} is not set")]
     Missing(&'static str),
@@ -26,6 +26,13 @@ pub enum ConfigError {
     DevOutsideLoopback(String),
     #[error("the HTTP client could not be built: {0}")]
     Http(#[source] reqwest::Error),
+}
+
+impl std::fmt::Debug for ConfigError {
+    /// The sentence: it is what a `main` that ends with this error prints.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 /// The variables as they were at the start.
