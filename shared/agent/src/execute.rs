@@ -2,7 +2,7 @@
 
 use toshi_connectors::{AccessToken, CallReport, Prepared, ToolAnswer, settle};
 use toshi_core::{
-    Access, Approval, ApprovalId, BlockReason, CallOutcome, Cause, ConnectionRow, Deadline, Event,
+    Access, Approval, ApprovalId, BlockReason, CLAIM_NEEDS_MS, CallOutcome, Cause, ConnectionRow, Deadline, Event,
     NotSent, OpenTurn, RESULT_MAX, State, StepRow, ToolDefinition, ToolRow, ToolState, VoidReason,
     WireFault,
 };
@@ -93,6 +93,10 @@ impl Run<'_> {
         };
         if hash != row.definition {
             return self.changed(row, step, &target, live).await;
+        }
+        if self.budget.left_ms() < CLAIM_NEEDS_MS {
+            // The check took the time that the call would need: another invocation makes it.
+            return Ok(Done::Moved);
         }
         let catalogue = self.agent.catalogue();
         let claimed = self
@@ -234,15 +238,17 @@ impl Run<'_> {
                     .await;
             }
         };
-        if let Some(tool) = &target.tool
-            && tool.hash != hash
-            && tool.state == ToolState::Active
-        {
-            let withheld = ToolRow {
-                state: ToolState::Withheld,
-                ..tool.clone()
+        if let Some(tool) = &target.tool {
+            // Withheld while it differs from what was reviewed, and no longer than that.
+            let state = if tool.hash == hash {
+                ToolState::Active
+            } else {
+                ToolState::Withheld
             };
-            self.school.put_tool(&withheld).await?;
+            if tool.state != state {
+                let tool = tool.clone();
+                self.school.put_tool(&ToolRow { state, ..tool }).await?;
+            }
         }
         let arguments = row.arguments.value();
         let fits = toshi_connectors::schema::validate(&arguments, &live.input_schema).is_ok();

@@ -96,7 +96,9 @@ impl Offer {
                 Verdict::Allow | Verdict::Ask => {}
                 Verdict::Deny(why) => {
                     if why == toshi_core::BlockReason::DefinitionChanged {
-                        self.withheld.push(connection.clone());
+                        if self.withheld.last() != Some(connection) {
+                            self.withheld.push(connection.clone());
+                        }
                         let words = blocked_words(why);
                         self.missing
                             .push(format!("{title}: {tool} is not available: {words}."));

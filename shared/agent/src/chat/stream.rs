@@ -81,12 +81,16 @@ impl Agent {
         let school = self.store.school(&tenant);
         let conversation = ConversationId::of(&user, &posted.client_id);
         let time = now();
-        let (row, counts, history, toolbox) = tokio::try_join!(
-            school.user(&user),
-            school.count_message(&user, time),
-            school.history(&conversation),
-            school.toolbox(),
-        )?;
+        // On the heap: eleven requests at once are a large state.
+        let reads = Box::pin(async {
+            tokio::try_join!(
+                school.user(&user),
+                school.count_message(&user, time),
+                school.history(&conversation),
+                school.toolbox(),
+            )
+        });
+        let (row, counts, history, toolbox) = reads.await?;
         let row = row
             .filter(|row| row.status == PersonStatus::Active)
             .ok_or(ChatError::Inactive)?;

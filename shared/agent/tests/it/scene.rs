@@ -199,7 +199,8 @@ impl Scene {
             request: None,
             budget: budget(),
         };
-        let mut stream = self.agent.chat(request).await?;
+        // On the heap: a test that says many things would hold each of them on its stack.
+        let mut stream = Box::pin(self.agent.chat(request)).await?;
         let mut chunks = Vec::new();
         while let Some(chunk) = stream.recv().await {
             chunks.push(strict::read(&chunk.to_event()));
@@ -395,9 +396,9 @@ pub(crate) async fn work(
     tenant: &TenantId,
     conversation: &ConversationId,
 ) -> Result<RunEnd, RunError> {
-    agent
-        .run(tenant, conversation, Entry::Take, Scope::All, budget(), Sink::default(), None)
-        .await
+    let sink = Sink::default();
+    let run = agent.run(tenant, conversation, Entry::Take, Scope::All, budget(), sink, None);
+    Box::pin(run).await
 }
 
 /// A whole invocation.
