@@ -192,7 +192,8 @@ async fn the_schools_records_are_read_newest_first_and_none_is_lost_between_part
     for limit in [1, 2, 3, 100] {
         let mut found: Vec<Value> = Vec::new();
         let mut cursor = String::new();
-        loop {
+        // More parts than records: the walk has an end.
+        for _ in 0..20 {
             let path = format!("/audit?limit={limit}{cursor}");
             let page = desk.get("zoe", &path).await.ok();
             found.extend(page["items"].as_array().unwrap().iter().cloned());
