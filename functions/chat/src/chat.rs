@@ -56,7 +56,10 @@ pub(crate) async fn stream(
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let conversation = ConversationId::of(&person.user, &client);
-    let stream = chat.agent.resume(&person.tenant, &conversation, budget(lambda)).await?;
+    let stream = chat
+        .agent
+        .resume(&person.tenant, &conversation, budget(lambda))
+        .await?;
     Ok(stream.map_or_else(|| StatusCode::NO_CONTENT.into_response(), respond))
 }
 
@@ -84,7 +87,10 @@ fn respond(stream: ChatStream) -> Response {
     for (name, value) in [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-cache"),
-        (HeaderName::from_static("x-vercel-ai-ui-message-stream"), "v1"),
+        (
+            HeaderName::from_static("x-vercel-ai-ui-message-stream"),
+            "v1",
+        ),
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
@@ -111,6 +117,10 @@ fn problem(error: ChatError) -> Problem {
 fn sentence(error: &RequestError) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
-    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    let first: String = letters
+        .next()
+        .into_iter()
+        .flat_map(char::to_uppercase)
+        .collect();
     format!("{first}{}.", letters.as_str())
 }

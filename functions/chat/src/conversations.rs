@@ -30,17 +30,25 @@ pub(crate) async fn list(
     Search(wanted): Search<Wanted>,
 ) -> Result<Json<Page<Item>>, Problem> {
     let person = chat.identity.person(&headers, start::now()).await?;
-    let cursor = Cursor { route: "conversations", tenant: &person.tenant };
+    let cursor = Cursor {
+        route: "conversations",
+        tenant: &person.tenant,
+    };
     let paging = Paging::new(wanted.limit, wanted.cursor);
     let after = paging.after(cursor)?;
     let school = chat.agent.store.school(&person.tenant);
-    let page = school.conversations(&person.user, after.as_deref(), paging.limit()?).await?;
+    let page = school
+        .conversations(&person.user, after.as_deref(), paging.limit()?)
+        .await?;
     let items = page.items.into_iter().map(|row| Item {
         id: row.client_id,
         title: row.title,
         last_activity: row.last_activity.to_string(),
     });
-    Ok(Json(Page { items: items.collect(), next: page.next.map(|next| cursor.make(&next)) }))
+    Ok(Json(Page {
+        items: items.collect(),
+        next: page.next.map(|next| cursor.make(&next)),
+    }))
 }
 
 pub(crate) async fn messages(
@@ -50,7 +58,10 @@ pub(crate) async fn messages(
     Search(wanted): Search<Wanted>,
 ) -> Result<Json<Value>, Problem> {
     let person = chat.identity.person(&headers, start::now()).await?;
-    let cursor = Cursor { route: "messages", tenant: &person.tenant };
+    let cursor = Cursor {
+        route: "messages",
+        tenant: &person.tenant,
+    };
     let paging = Paging::new(wanted.limit, wanted.cursor);
     let before = paging.after(cursor)?.and_then(|text| text.parse().ok());
     let conversation = ConversationId::of(&person.user, &client);

@@ -19,16 +19,18 @@ pub struct Chat {
 }
 
 pub fn routes(chat: Chat) -> Router {
-    let routes = Router::new()
+    Router::new()
         .route("/chat", post(chat::post))
         .route("/chat/{id}/stream", get(chat::stream))
         .route("/conversations", get(conversations::list))
-        .route("/conversations/{id}", axum::routing::delete(conversations::erase))
+        .route(
+            "/conversations/{id}",
+            axum::routing::delete(conversations::erase),
+        )
         .route("/conversations/{id}/messages", get(conversations::messages))
         .route("/me", get(service::me))
         .route("/health", get(service::health))
         .route("/llm/health", get(service::llm_health))
         .route("/openapi.json", get(service::openapi))
-        .with_state(chat);
-    toshi_http::service(routes)
+        .with_state(chat)
 }

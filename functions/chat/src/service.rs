@@ -11,19 +11,22 @@ use toshi_http::{Code, Problem, Signed, start};
 
 use crate::Chat;
 
-pub(crate) async fn me(
-    State(chat): State<Chat>,
-    headers: HeaderMap,
-) -> Result<Json<Me>, Problem> {
+pub(crate) async fn me(State(chat): State<Chat>, headers: HeaderMap) -> Result<Json<Me>, Problem> {
     let model = chat.agent.model.name();
     match chat.identity.signed(&headers, start::now()).await? {
         Signed::Member(caller) => {
-            let row = chat.agent.store.school(&caller.tenant.tenant).user(&caller.user).await?;
+            let row = chat
+                .agent
+                .store
+                .school(&caller.tenant.tenant)
+                .user(&caller.user)
+                .await?;
             Ok(Json(Me::of(&caller.person(row)?, model)))
         }
-        Signed::Operator(operator) => {
-            Ok(Json(Me::of_operator(&chat.identity.operator(&operator).await?, model)))
-        }
+        Signed::Operator(operator) => Ok(Json(Me::of_operator(
+            &chat.identity.operator(&operator).await?,
+            model,
+        ))),
     }
 }
 
@@ -56,7 +59,12 @@ pub(crate) async fn llm_health(
         }
     };
     let model = chat.agent.model.name().to_owned();
-    Ok(Json(LlmHealth { ok, model, detail, checked_at: at.to_string() }))
+    Ok(Json(LlmHealth {
+        ok,
+        model,
+        detail,
+        checked_at: at.to_string(),
+    }))
 }
 
 pub(crate) async fn openapi() -> Json<impl serde::Serialize> {

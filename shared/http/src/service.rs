@@ -19,15 +19,33 @@ const STAGE: &str = "/v1";
 
 /// The routes as a function serves them, with and without the stage before their paths.
 ///
-/// A handler finds the request's [`RequestId`] in the request's extensions.
-pub fn service(routes: Router) -> Router {
+/// A handler finds the request's [`RequestId`] in the request's extensions. `origin` is the web
+/// console's, if that is another than the API's: its browser may read the answers (the preflight is
+/// the API's own).
+pub fn service(routes: Router, origin: Option<HeaderValue>) -> Router {
     let routes = routes
         .fallback(|| async { Problem::saying(Code::NotFound, "There is nothing at this address.") })
         .method_not_allowed_fallback(|| async { Problem::new(Code::MethodNotAllowed) });
     Router::new()
         .nest(STAGE, routes.clone())
         .merge(routes)
-        .layer(from_fn(surround))
+        .layer(from_fn(move |request, next| {
+            let origin = origin.clone();
+            async move { allow(surround(request, next).await, origin) }
+        }))
+}
+
+fn allow(mut response: Response, origin: Option<HeaderValue>) -> Response {
+    if let Some(origin) = origin {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static("retry-after,x-request-id"),
+        );
+    }
+    response
 }
 
 async fn surround(mut request: Request, next: Next) -> Response {

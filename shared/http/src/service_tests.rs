@@ -8,6 +8,14 @@ use tower::ServiceExt;
 use super::*;
 
 async fn answer(method: &str, path: &str) -> (StatusCode, HeaderMap, Value) {
+    answer_to(method, path, None).await
+}
+
+async fn answer_to(
+    method: &str,
+    path: &str,
+    origin: Option<HeaderValue>,
+) -> (StatusCode, HeaderMap, Value) {
     let routes = Router::new()
         .route("/thing", get(|| async { "here" }))
         .route(
@@ -19,7 +27,7 @@ async fn answer(method: &str, path: &str) -> (StatusCode, HeaderMap, Value) {
         .uri(path)
         .body(Body::empty())
         .unwrap();
-    let response = service(routes).oneshot(request).await.unwrap();
+    let response = service(routes, origin).oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
@@ -85,4 +93,18 @@ async fn the_apis_own_request_id_is_kept() {
         request_id(&request).as_str(),
         "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
     );
+}
+
+#[tokio::test]
+async fn only_the_configured_console_may_read_answers_from_another_origin() {
+    let console = HeaderValue::from_static("https://console.example");
+    for path in ["/thing", "/nowhere", "/broken"] {
+        let (_, headers, _) = answer_to("GET", path, Some(console.clone())).await;
+        assert_eq!(headers["access-control-allow-origin"], console, "{path}");
+        let (_, headers, _) = answer("GET", path).await;
+        assert!(
+            !headers.contains_key("access-control-allow-origin"),
+            "{path}"
+        );
+    }
 }

@@ -12,8 +12,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let environment = Environment::read();
     start::init_log(&environment);
     let dev = environment.dev()?;
-    let config =
-        AgentConfig::read(|name| environment.maybe(name).map(ToOwned::to_owned), dev)?;
+    let config = AgentConfig::read(|name| environment.maybe(name).map(ToOwned::to_owned), dev)?;
     let aws = Aws::load().await;
     let store = aws.store(environment.store()?);
     let vault = aws.vault(environment.vault()?);

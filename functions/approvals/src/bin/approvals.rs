@@ -11,6 +11,7 @@ async fn main() -> Result<(), lambda_http::Error> {
     let environment = Environment::read();
     start::init_log(&environment);
     let dev = environment.dev()?;
+    let origin = environment.allowed_origin()?;
     let http = start::http_client(dev)?;
     let (tables, queue) = (environment.store()?, environment.wake_queue_url()?);
     let aws = Aws::load().await;
@@ -21,5 +22,5 @@ async fn main() -> Result<(), lambda_http::Error> {
         store,
         queue,
     });
-    lambda_http::run(service(routes(app))).await
+    lambda_http::run(service(routes(app), origin)).await
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use axum::http::HeaderValue;
 use reqwest::Url;
 use toshi_store::{StoreConfig, VaultConfig};
 
@@ -135,6 +136,14 @@ impl Environment {
             platform: self.maybe("TOSHI_KEY_PLATFORM").map(ToOwned::to_owned),
             environment: self.need("TOSHI_ENV")?.to_owned(),
         })
+    }
+
+    /// The web console's origin, where its browser is to read answers from another one.
+    pub fn allowed_origin(&self) -> Result<Option<HeaderValue>, ConfigError> {
+        self.parsed(
+            "TOSHI_ALLOWED_ORIGIN",
+            "it must be an origin such as https://console.example",
+        )
     }
 
     pub fn wake_queue_url(&self) -> Result<&str, ConfigError> {
