@@ -164,11 +164,9 @@ impl School<'_> {
         };
         let (mut items, pointers) = self.pointed(prefix::APPROVAL_BY_ID, range).await?;
         items.sort_by_key(|row| std::cmp::Reverse(row.approval_id));
-        let next = if pointers == limit {
-            items.last().map(|row| row.approval_id)
-        } else {
-            None
-        };
+        // By pointers, not rows: a pointer whose row is gone must not end the list.
+        let full = pointers.len() == limit;
+        let next = pointers.last().copied().filter(|_| full);
         Ok(ApprovalPage { items, next })
     }
 
@@ -176,30 +174,23 @@ impl School<'_> {
         &self,
         prefix: &str,
         range: Range<'_>,
-    ) -> Result<(Vec<Approval>, usize), StoreError> {
+    ) -> Result<(Vec<Approval>, Vec<ApprovalId>), StoreError> {
         let table = &self.store.config.table;
         let pointers = self
             .store
             .query_in(table, &self.keys().school(), prefix, range)
             .await?;
+        let id_of = |item: &Item| -> Option<ApprovalId> {
+            item.get("SK")?.as_s().ok()?.rsplit('#').next()?.parse().ok()
+        };
         let keys: Vec<Key> = pointers
             .iter()
-            .filter_map(|item| {
-                let id = item
-                    .get("SK")?
-                    .as_s()
-                    .ok()?
-                    .rsplit('#')
-                    .next()?
-                    .parse()
-                    .ok()?;
-                Some(self.keys().approval(&pointer(item)?, id))
-            })
+            .filter_map(|item| Some(self.keys().approval(&pointer(item)?, id_of(item)?)))
             .collect();
         let rows = self.store.batch_get(&keys).await?;
         let mut rows: Vec<Approval> = rows.into_iter().map(from_item).collect::<Result<_, _>>()?;
         rows.sort_by_key(|row| (row.decide_by.time(), row.approval_id));
-        Ok((rows, pointers.len()))
+        Ok((rows, pointers.iter().filter_map(id_of).collect()))
     }
 
     /// Applies an event. If another writer was first, the event is put to the row as it is then.
