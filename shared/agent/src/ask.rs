@@ -24,10 +24,16 @@ pub(crate) struct Batch {
     pub(crate) reads: Vec<ReadRecord>,
     pub(crate) asks: Vec<(Approval, Cause)>,
     pub(crate) targets: Vec<Target>,
+    /// Bytes of structured answers kept so far.
+    structured: usize,
 }
 
-/// All arguments of one step, in bytes: they share the step's row.
-const STEP_ARGUMENTS_MAX: usize = 192 * 1024;
+/// All arguments of one step, and all structured answers of its reads, in bytes: with the text and
+/// the reads' own texts they share the step's row, which may have 400 KiB.
+const STEP_ARGUMENTS_MAX: usize = 128 * 1024;
+const STEP_STRUCTURED_MAX: usize = 48 * 1024;
+/// A tool's name as every provider accepts it.
+const NAME_MAX: usize = 64;
 
 /// A call after it was read and judged.
 enum Judged {
@@ -48,8 +54,13 @@ impl Batch {
         let mut size = 0;
         let mut judged = Vec::with_capacity(calls.len());
         for (index, call) in calls.into_iter().enumerate() {
-            let (arguments, mut verdict) = judge(drive, &call);
+            let (mut arguments, mut verdict) = judge(drive, &call);
             size += arguments.as_str().len();
+            let too_large = size > STEP_ARGUMENTS_MAX;
+            if too_large {
+                size -= arguments.as_str().len();
+                arguments = empty();
+            }
             if finish == Finish::Length {
                 // Half an argument can be a whole other meaning.
                 verdict = Judged::Settled(invalid(
@@ -60,7 +71,7 @@ impl Batch {
             } else if index >= CALLS_PER_STEP {
                 let why = format!("at most {CALLS_PER_STEP} calls are possible in one step");
                 verdict = Judged::Settled(invalid(why));
-            } else if size > STEP_ARGUMENTS_MAX {
+            } else if too_large {
                 verdict = Judged::Settled(invalid("the arguments of this step are too large"));
             }
             judged.push((call, arguments, verdict));
@@ -70,6 +81,7 @@ impl Batch {
             reads: Vec::new(),
             asks: Vec::new(),
             targets: Vec::new(),
+            structured: 0,
         };
         let reads = judged.iter().map(|(_, arguments, verdict)| async move {
             match verdict {
@@ -97,7 +109,7 @@ impl Batch {
         let catalogue = drive.run.agent.catalogue();
         let mut step_call = StepCall {
             call: id,
-            name: call.name,
+            name: safe_name(&call.name),
             connection: None,
             tool: String::new(),
             title: String::new(),
@@ -112,7 +124,8 @@ impl Batch {
             }
             Judged::Read(tool) => {
                 describe(&mut step_call, catalogue, &tool);
-                let ReadResult { outcome, rest } = result.unwrap_or_else(ReadResult::not_run);
+                let ReadResult { mut outcome, rest } = result.unwrap_or_else(ReadResult::not_run);
+                self.limit(&mut outcome);
                 let conversation = &drive.run.meta.conversation;
                 let chunks = drive.run.school.put_chunks(conversation, id, &rest).await?;
                 self.reads
@@ -131,6 +144,18 @@ impl Batch {
         }
         self.calls.push(step_call);
         Ok(())
+    }
+
+    /// An answer whose structure finds no room in the row is kept as its text alone.
+    fn limit(&mut self, outcome: &mut Outcome) {
+        if let Outcome::Succeeded { structured, .. } = outcome {
+            let size = structured.as_ref().map_or(0, |value| value.to_string().len());
+            if self.structured + size > STEP_STRUCTURED_MAX {
+                *structured = None;
+            } else {
+                self.structured += size;
+            }
+        }
     }
 
     /// The commit must find the connection as the offer was made from it.
@@ -239,7 +264,7 @@ fn judge(drive: &Drive<'_, '_>, call: &ModelCall) -> (Canonical, Judged) {
     let Some(tool) = drive.context.offer.tool(&call.name) else {
         return settled(
             arguments,
-            invalid(format!("there is no tool {:?} here", call.name)),
+            invalid(format!("there is no tool {:?} here", safe_name(&call.name))),
         );
     };
     let mut object = arguments.object();
@@ -274,6 +299,14 @@ fn judge(drive: &Drive<'_, '_>, call: &ModelCall) -> (Canonical, Judged) {
             },
         ),
     }
+}
+
+/// A name that the model made up, as it can be stored and shown to any provider again: one that
+/// breaks their rules would make them refuse the whole conversation from then on.
+fn safe_name(name: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name = name.chars().take(NAME_MAX);
+    name.map(|c| if safe(c) { c } else { '_' }).collect()
 }
 
 fn empty() -> Canonical {

@@ -7,6 +7,8 @@ use super::{ModelCall, ModelError, ModelStep};
 
 /// More calls than this in one answer are not kept: the step's limit says so to the model.
 const CALLS_KEPT: usize = CALLS_PER_STEP * 2;
+/// More text than this, in bytes, is a fault: the tokens of one step hold less.
+const TEXT_MAX: usize = 48 * 1024;
 
 #[derive(Debug, Deserialize)]
 struct Chunk {
@@ -61,6 +63,9 @@ impl Collector {
         let mut fresh = None;
         for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
             if let Some(text) = choice.delta.content.filter(|text| !text.is_empty()) {
+                if self.text.len() + text.len() > TEXT_MAX {
+                    return Err(ModelError::Unreadable);
+                }
                 self.text.push_str(&text);
                 fresh = Some(text);
             }
@@ -115,12 +120,14 @@ impl Collector {
             finish,
         } = self;
         let finish = match finish.as_deref() {
-            Some("stop") if calls.is_empty() => Finish::Stop,
             // Some servers say `stop` though there are calls.
-            Some("tool_calls" | "function_call" | "stop") => Finish::ToolCalls,
+            Some("tool_calls" | "function_call" | "stop") if !calls.is_empty() => Finish::ToolCalls,
             Some("length") => Finish::Length,
             Some("content_filter") => Finish::ContentFilter,
-            Some(_) => Finish::Stop,
+            // A word that nobody listed says nothing against a text, but may mean that a call was
+            // cut off.
+            Some(_) if calls.is_empty() => Finish::Stop,
+            Some(_) => Finish::Length,
             None => return Err(ModelError::BrokenOff),
         };
         if calls.iter().any(|call| call.name.is_empty()) {
@@ -201,6 +208,29 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(step.finish, Finish::Length);
+    }
+
+    #[test]
+    fn calls_under_an_unknown_finish_are_taken_for_cut_off_and_text_for_whole() {
+        const CALL: &str = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"p","arguments":"{}"}}]}}]}"#;
+        const TEXT: &str = r#"{"choices":[{"delta":{"content":"all"}}]}"#;
+        let end = |word| format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{word}"}}]}}"#);
+        for word in ["max_tokens", "model_length", "end_turn", "error"] {
+            assert_eq!(collect(&[CALL, &end(word)]).unwrap().finish, Finish::Length, "{word}");
+            assert_eq!(collect(&[TEXT, &end(word)]).unwrap().finish, Finish::Stop, "{word}");
+        }
+        for word in ["stop", "tool_calls", "function_call"] {
+            assert_eq!(collect(&[CALL, &end(word)]).unwrap().finish, Finish::ToolCalls, "{word}");
+            assert_eq!(collect(&[TEXT, &end(word)]).unwrap().finish, Finish::Stop, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_end_is_no_answer() {
+        let mut collector = Collector::default();
+        let event = format!(r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#, "x".repeat(1_000));
+        let taken = (0..60).map(|_| collector.take(&event)).collect::<Result<Vec<_>, _>>();
+        assert_eq!(taken, Err(ModelError::Unreadable));
     }
 
     #[test]

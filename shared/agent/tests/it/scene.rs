@@ -40,9 +40,8 @@ pub(crate) struct Scene {
     pub(crate) admin: UserId,
     pub(crate) url: String,
     http: reqwest::Client,
-    model: Option<String>,
+    wanted: Wanted,
     mcp: Option<String>,
-    approval_ttl: Option<i64>,
     sandbox: Option<Sandbox>,
     folder: Folder,
 }
@@ -54,6 +53,8 @@ pub(crate) struct Wanted {
     pub(crate) model: Option<String>,
     /// Seconds that a question waits.
     pub(crate) approval_ttl: Option<i64>,
+    /// No key for the model.
+    pub(crate) no_key: bool,
 }
 
 impl Scene {
@@ -71,8 +72,7 @@ impl Scene {
         let admin = stage.person(&tenant, ISSUER, "lakeside-admin", Role::Admin).await;
         let secret = "audit key".to_owned().into();
         stage.vault.set_platform_secret(&stage.store, "hmac", &secret, false).await.unwrap();
-        let Wanted { model, approval_ttl } = wanted;
-        let agent = build(&stage, &url, model.as_deref(), None, approval_ttl);
+        let agent = build(&stage, &url, &wanted, None);
         let scene = Self {
             stage,
             agent,
@@ -80,9 +80,8 @@ impl Scene {
             admin,
             url,
             http: reqwest::Client::builder().no_proxy().build().unwrap(),
-            model,
+            wanted,
             mcp: None,
-            approval_ttl,
             sandbox: Some(sandbox),
             folder,
         };
@@ -131,8 +130,7 @@ impl Scene {
 
     /// A process of its own: nothing is shared with the others but the tables.
     pub(crate) fn another_agent(&self) -> Arc<Agent> {
-        let Self { stage, url, model, mcp, approval_ttl, .. } = self;
-        build(stage, url, model.as_deref(), mcp.as_deref(), *approval_ttl)
+        build(&self.stage, &self.url, &self.wanted, self.mcp.as_deref())
     }
 
     /// The same, with its way to the MCP server through another address.
@@ -439,23 +437,15 @@ async fn sandbox(folder: &Folder, port: u16) -> Sandbox {
     Sandbox::start(Options::new(port, &folder.0, folder.0.join("web"))).await.unwrap()
 }
 
-fn build(
-    stage: &Stage,
-    url: &str,
-    model: Option<&str>,
-    mcp: Option<&str>,
-    approval_ttl: Option<i64>,
-) -> Arc<Agent> {
+fn build(stage: &Stage, url: &str, wanted: &Wanted, mcp: Option<&str>) -> Arc<Agent> {
+    let Wanted { model, approval_ttl, no_key } = wanted;
+    let sandbox = |path: &str| format!("{url}/_sandbox/{path}");
     let variable = |name: &'static str| match name {
-        "TOSHI_LLM_URL" => {
-            Some(model.map_or_else(|| format!("{url}/_sandbox/llm/v1"), ToOwned::to_owned))
-        }
+        "TOSHI_LLM_URL" => Some(model.clone().unwrap_or_else(|| sandbox("llm/v1"))),
         "TOSHI_LLM_MODEL" => Some("scripted".to_owned()),
-        "TOSHI_LLM_KEY" => Some("sandbox".to_owned()),
+        "TOSHI_LLM_KEY" => (!no_key).then(|| "sandbox".to_owned()),
         "TOSHI_CONNECTORS" => Some("demo".to_owned()),
-        "TOSHI_DEMO_ENDPOINT" => {
-            Some(mcp.map_or_else(|| format!("{url}/_sandbox/mcp/demo"), ToOwned::to_owned))
-        }
+        "TOSHI_DEMO_ENDPOINT" => Some(mcp.map_or_else(|| sandbox("mcp/demo"), ToOwned::to_owned)),
         "TOSHI_APPROVAL_TTL" => approval_ttl.map(|seconds| seconds.to_string()),
         _ => None,
     };
