@@ -12,6 +12,12 @@ pub enum StoreError {
     Busy,
     #[error("a transaction of {0} items is too large")]
     TooManyItems(usize),
+    /// A row over 400 KB or a transaction over 4 MB, in bytes.
+    #[error("a write of {0} bytes is too large")]
+    TooLarge(usize),
+    /// The conversation was deleted; its id is not used again.
+    #[error("the conversation was deleted")]
+    Deleted,
     #[error("a stored row cannot be read: {0}")]
     Unreadable(String),
     #[error("a row cannot be written: {0}")]

@@ -34,8 +34,45 @@ pub(crate) fn from_item<T: DeserializeOwned>(item: Item) -> Result<T, StoreError
     serde_dynamo::from_item(item).map_err(StoreError::decode)
 }
 
+/// DynamoDB's own limits, in bytes.
+const ITEM_MAX: usize = 400 * 1024;
+const TRANSACTION_MAX: usize = 4 * 1024 * 1024;
+
+/// What an item counts for, rounded up where the service's rule is vague.
+fn size_of(item: &Item) -> usize {
+    item.iter()
+        .map(|(name, value)| name.len() + size_of_value(value))
+        .sum()
+}
+
+fn size_of_value(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(number) => number.len().min(21),
+        AttributeValue::B(blob) => blob.as_ref().len(),
+        AttributeValue::Ss(texts) => texts.iter().map(String::len).sum(),
+        AttributeValue::Ns(numbers) => numbers.iter().map(|number| number.len().min(21)).sum(),
+        AttributeValue::Bs(blobs) => blobs.iter().map(|blob| blob.as_ref().len()).sum(),
+        AttributeValue::L(values) => {
+            3 + values
+                .iter()
+                .map(|value| 1 + size_of_value(value))
+                .sum::<usize>()
+        }
+        AttributeValue::M(members) => 3 + members.len() + size_of(members),
+        _ => 1,
+    }
+}
+
+fn checked_size(item: &Item) -> Result<usize, StoreError> {
+    match size_of(item) {
+        size if size > ITEM_MAX => Err(StoreError::TooLarge(size)),
+        size => Ok(size),
+    }
+}
+
 /// A condition or update expression with its placeholders.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Expression {
     text: String,
     names: HashMap<String, String>,
@@ -115,9 +152,11 @@ impl Expression {
 pub(crate) enum Guard {
     /// The row that is changed has moved on.
     Row,
-    /// The conversation's fence or `wake`.
+    /// The conversation's fence, lease or `wake`, or that it is not deleted.
     Conversation,
     Connection,
+    /// The tool as it was reviewed.
+    Tool,
     Kill,
     /// An identical call's outcome is unknown.
     Unknown,
@@ -159,6 +198,10 @@ pub(crate) struct Transaction<'a> {
     store: &'a Store,
     items: Vec<TransactWriteItem>,
     guards: Vec<Guard>,
+    bytes: usize,
+    checked: Vec<(Key, Expression)>,
+    /// Guards of checks that cannot all hold.
+    contradicted: Vec<Guard>,
 }
 
 /// DynamoDB's own limit.
@@ -172,6 +215,9 @@ impl<'a> Transaction<'a> {
             store,
             items: Vec::new(),
             guards: Vec::new(),
+            bytes: 0,
+            checked: Vec::new(),
+            contradicted: Vec::new(),
         }
     }
 
@@ -196,6 +242,7 @@ impl<'a> Transaction<'a> {
         item: Item,
         condition: Option<Expression>,
     ) -> Result<&mut Self, StoreError> {
+        self.bytes += checked_size(&item)?;
         let condition = condition.unwrap_or_default();
         let put = Put::builder()
             .table_name(table)
@@ -244,12 +291,22 @@ impl<'a> Transaction<'a> {
         ))
     }
 
+    /// Requires a condition of a row that is not written. The service takes one operation a row:
+    /// the same check twice is one, and two different ones are two versions of the row, of which
+    /// at most one is true.
     pub(crate) fn check(
         &mut self,
         guard: Guard,
         key: &Key,
         condition: Expression,
     ) -> Result<&mut Self, StoreError> {
+        if let Some((_, known)) = self.checked.iter().find(|(checked, _)| checked == key) {
+            if *known != condition {
+                self.contradicted.push(guard);
+            }
+            return Ok(self);
+        }
+        self.checked.push((key.clone(), condition.clone()));
         let check = ConditionCheck::builder()
             .table_name(&self.store.config.table)
             .set_key(Some(key.attributes()))
@@ -276,35 +333,46 @@ impl<'a> Transaction<'a> {
         if self.items.len() > MAX_ITEMS {
             return Err(StoreError::TooManyItems(self.items.len()).into());
         }
-        let mut pause_ms = 4_u64;
+        if self.bytes > TRANSACTION_MAX {
+            return Err(StoreError::TooLarge(self.bytes).into());
+        }
+        if !self.contradicted.is_empty() {
+            return Err(CommitError::Refused(self.contradicted));
+        }
+        let mut pauses = Pauses::new();
+        let mut token = fresh_token();
         for _ in 0..CONFLICT_TRIES {
             let result = self
                 .store
                 .db
                 .transact_write_items()
                 .set_transact_items(Some(self.items.clone()))
+                .client_request_token(&token)
                 .send()
                 .await;
             let Err(error) = result else { return Ok(()) };
-            match self.refusal(&error) {
-                Some(guards) if !guards.is_empty() => return Err(CommitError::Refused(guards)),
-                Some(_) => {}
-                None => return Err(StoreError::aws(error).into()),
+            match self.failure(&error) {
+                Failure::Refused(guards) => return Err(CommitError::Refused(guards)),
+                Failure::NotDone => token = fresh_token(),
+                // Under its own token the service tells whether it was done; under a new one its
+                // own success would look like another writer's.
+                Failure::Unclear => {}
+                Failure::Other => return Err(StoreError::aws(error).into()),
             }
-            crate::pause(pause_ms).await;
-            pause_ms = (pause_ms * 2).min(250);
+            pauses.next().await;
         }
         Err(StoreError::Busy.into())
     }
 
-    /// The guards that failed; empty if it was a conflict only; `None` for any other error.
-    fn refusal(&self, error: &SdkError<TransactWriteItemsError>) -> Option<Vec<Guard>> {
-        let service = error.as_service_error()?;
+    fn failure(&self, error: &SdkError<TransactWriteItemsError>) -> Failure {
+        let Some(service) = error.as_service_error() else {
+            return Failure::Other;
+        };
         if service.is_transaction_in_progress_exception() {
-            return Some(Vec::new());
+            return Failure::Unclear;
         }
         let TransactWriteItemsError::TransactionCanceledException(cancelled) = service else {
-            return None;
+            return Failure::Other;
         };
         let codes: Vec<&str> = cancelled
             .cancellation_reasons()
@@ -317,8 +385,49 @@ impl<'a> Transaction<'a> {
             .filter(|(code, _)| **code == "ConditionalCheckFailed")
             .map(|(_, guard)| *guard)
             .collect();
-        let conflict = codes.contains(&"TransactionConflict");
-        (!failed.is_empty() || conflict).then_some(failed)
+        if !failed.is_empty() {
+            Failure::Refused(failed)
+        } else if codes.iter().any(|code| NOT_DONE.contains(code)) {
+            Failure::NotDone
+        } else {
+            Failure::Other
+        }
+    }
+}
+
+/// Why one try at a transaction failed.
+enum Failure {
+    /// Conditions that did not hold.
+    Refused(Vec<Guard>),
+    /// The service was busy with these rows; nothing was written.
+    NotDone,
+    /// An earlier try of the same may still be written.
+    Unclear,
+    Other,
+}
+
+/// Reasons of a cancelled transaction that say nothing about the rows.
+const NOT_DONE: [&str; 3] = [
+    "TransactionConflict",
+    "ThrottlingError",
+    "ProvisionedThroughputExceeded",
+];
+
+fn fresh_token() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+/// Growing waits between tries at rows that others change at the same time.
+struct Pauses(u64);
+
+impl Pauses {
+    const fn new() -> Self {
+        Self(4)
+    }
+
+    async fn next(&mut self) {
+        crate::pause(self.0).await;
+        self.0 = (self.0 * 2).min(250);
     }
 }
 
@@ -348,24 +457,33 @@ impl Store {
         item: Item,
         condition: Option<Expression>,
     ) -> Result<bool, StoreError> {
+        checked_size(&item)?;
         let condition = condition.unwrap_or_default();
-        let result = self
-            .db
-            .put_item()
-            .table_name(&self.config.table)
-            .set_item(Some(item))
-            .set_condition_expression((!condition.text.is_empty()).then(|| condition.text.clone()))
-            .set_expression_attribute_names(condition.names())
-            .set_expression_attribute_values(condition.values())
-            .send()
-            .await;
-        match result {
-            Ok(_) => Ok(true),
-            Err(error) => match error.as_service_error() {
-                Some(service) if service.is_conditional_check_failed_exception() => Ok(false),
-                _ => Err(StoreError::aws(error)),
-            },
+        let mut pauses = Pauses::new();
+        for _ in 0..CONFLICT_TRIES {
+            let result = self
+                .db
+                .put_item()
+                .table_name(&self.config.table)
+                .set_item(Some(item.clone()))
+                .set_condition_expression(
+                    (!condition.text.is_empty()).then(|| condition.text.clone()),
+                )
+                .set_expression_attribute_names(condition.names())
+                .set_expression_attribute_values(condition.values())
+                .send()
+                .await;
+            let Err(error) = result else { return Ok(true) };
+            match error.as_service_error() {
+                Some(service) if service.is_conditional_check_failed_exception() => {
+                    return Ok(false);
+                }
+                Some(service) if service.is_transaction_conflict_exception() => {}
+                _ => return Err(StoreError::aws(error)),
+            }
+            pauses.next().await;
         }
+        Err(StoreError::Busy)
     }
 
     /// Updates one row; `None` if the condition did not hold, else the row as it is now.
@@ -379,7 +497,7 @@ impl Store {
         names.extend(condition.names.clone());
         let mut values = update.values.clone();
         values.extend(condition.values.clone());
-        let mut pause_ms = 4_u64;
+        let mut pauses = Pauses::new();
         for _ in 0..CONFLICT_TRIES {
             let result = self
                 .db
@@ -406,8 +524,7 @@ impl Store {
                 Some(service) if service.is_transaction_conflict_exception() => {}
                 _ => return Err(StoreError::aws(error)),
             }
-            crate::pause(pause_ms).await;
-            pause_ms = (pause_ms * 2).min(250);
+            pauses.next().await;
         }
         Err(StoreError::Busy)
     }
@@ -469,12 +586,15 @@ impl Store {
         }
     }
 
-    /// Reads up to 100 keys at once, strongly; order is not kept, absent ones are left out.
+    /// Reads keys, strongly; each once, in no order, and absent ones are left out.
     pub(crate) async fn batch_get(&self, keys: &[Key]) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();
+        let mut keys = keys.to_vec();
+        keys.sort_unstable();
+        keys.dedup();
         for part in keys.chunks(MAX_ITEMS) {
             let mut wanted: Vec<Item> = part.iter().map(Key::attributes).collect();
-            let mut pause_ms = 4_u64;
+            let mut pauses = Pauses::new();
             while !wanted.is_empty() {
                 let request = aws_sdk_dynamodb::types::KeysAndAttributes::builder()
                     .set_keys(Some(wanted))
@@ -496,8 +616,7 @@ impl Store {
                     .map(|keys| keys.keys)
                     .unwrap_or_default();
                 if !wanted.is_empty() {
-                    crate::pause(pause_ms).await;
-                    pause_ms = (pause_ms * 2).min(500);
+                    pauses.next().await;
                 }
             }
         }
