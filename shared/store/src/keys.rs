@@ -12,7 +12,7 @@ use toshi_core::{
 };
 
 /// A primary key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) pk: String,
     pub(crate) sk: String,
@@ -250,3 +250,7 @@ pub(crate) fn due_sort(
         due.as_epoch().max(0)
     )
 }
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

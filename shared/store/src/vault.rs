@@ -153,19 +153,8 @@ impl Vault {
         let wrapped = output
             .ciphertext_blob
             .ok_or(StoreError::Sealed("KMS returned no key"))?;
-        let mut nonce = [0_u8; NONCE_LEN];
-        aws_lc_rs::rand::fill(&mut nonce).map_err(|_| StoreError::Sealed("no randomness"))?;
-        let mut body = secret.expose_secret().as_bytes().to_vec();
-        cipher(&plain)?
-            .seal_in_place_append_tag(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(context.associated_data(&self.config.environment)),
-                &mut body,
-            )
-            .map_err(|_| StoreError::Sealed("sealing failed"))?;
-        let mut blob = vec![FORMAT];
-        blob.extend_from_slice(&nonce);
-        blob.extend_from_slice(&body);
+        let data = context.associated_data(&self.config.environment);
+        let blob = seal_under(&plain, data, secret)?;
         Ok(Sealed {
             data_key: encode(wrapped.as_ref()),
             blob: encode(&blob),
@@ -179,26 +168,15 @@ impl Vault {
         now: Millis,
     ) -> Result<SecretString, StoreError> {
         let blob = decode(&sealed.blob)?;
-        let (version, rest) = blob
-            .split_first()
-            .ok_or(StoreError::Sealed("it is empty"))?;
-        if *version != FORMAT || rest.len() < NONCE_LEN {
+        if blob.first() != Some(&FORMAT) {
             return Err(StoreError::Sealed("its format is not known"));
         }
-        let (nonce, body) = rest.split_at(NONCE_LEN);
-        let nonce = Nonce::try_assume_unique_for_key(nonce)
-            .map_err(|_| StoreError::Sealed("its format is not known"))?;
         let key = self.data_key(context, sealed, now).await?;
-        let mut body = Zeroizing::new(body.to_vec());
-        let plain = cipher(&key)?
-            .open_in_place(
-                nonce,
-                Aad::from(context.associated_data(&self.config.environment)),
-                &mut body,
-            )
-            .map_err(|_| StoreError::Sealed("it was altered or belongs to another row"))?;
-        let text = std::str::from_utf8(plain).map_err(|_| StoreError::Sealed("it is not text"))?;
-        Ok(SecretString::from(text.to_owned()))
+        open_under(
+            &key,
+            context.associated_data(&self.config.environment),
+            &blob,
+        )
     }
 
     async fn data_key(
@@ -318,10 +296,11 @@ impl Vault {
                 sealed,
             },
         )?;
-        if store.put(item, Some(condition)).await? {
-            Ok(true)
-        } else {
-            Err(StoreError::Conflict)
+        match store.put(item, Some(condition)).await? {
+            true => Ok(true),
+            // Another made it meanwhile: one exists, and it stays.
+            false if keep => Ok(false),
+            false => Err(StoreError::Conflict),
         }
     }
 }
@@ -351,6 +330,40 @@ pub fn hmac_hex(key: &SecretString, hash: &Sha256Hex) -> String {
     hex::encode(hmac::sign(&key, hash.as_str().as_bytes()))
 }
 
+/// The blob of a secret under a data key, bound to the associated data.
+fn seal_under(key: &[u8], data: Vec<u8>, secret: &SecretString) -> Result<Vec<u8>, StoreError> {
+    let mut nonce = [0_u8; NONCE_LEN];
+    aws_lc_rs::rand::fill(&mut nonce).map_err(|_| StoreError::Sealed("no randomness"))?;
+    let mut body = secret.expose_secret().as_bytes().to_vec();
+    cipher(key)?
+        .seal_in_place_append_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(data),
+            &mut body,
+        )
+        .map_err(|_| StoreError::Sealed("sealing failed"))?;
+    let mut blob = vec![FORMAT];
+    blob.extend_from_slice(&nonce);
+    blob.extend_from_slice(&body);
+    Ok(blob)
+}
+
+fn open_under(key: &[u8], data: Vec<u8>, blob: &[u8]) -> Result<SecretString, StoreError> {
+    let unknown = || StoreError::Sealed("its format is not known");
+    let (format, rest) = blob.split_first().ok_or_else(unknown)?;
+    let (nonce, body) = rest.split_at_checked(NONCE_LEN).ok_or_else(unknown)?;
+    if *format != FORMAT {
+        return Err(unknown());
+    }
+    let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| unknown())?;
+    let mut body = Zeroizing::new(body.to_vec());
+    let plain = cipher(key)?
+        .open_in_place(nonce, Aad::from(data), &mut body)
+        .map_err(|_| StoreError::Sealed("it was altered or belongs to another row"))?;
+    let text = std::str::from_utf8(plain).map_err(|_| StoreError::Sealed("it is not text"))?;
+    Ok(SecretString::from(text.to_owned()))
+}
+
 fn cipher(key: &[u8]) -> Result<LessSafeKey, StoreError> {
     let key = UnboundKey::new(&AES_256_GCM, key)
         .map_err(|_| StoreError::Sealed("the data key has the wrong size"))?;
@@ -368,3 +381,7 @@ fn decode(text: &str) -> Result<Vec<u8>, StoreError> {
         .decode(text)
         .map_err(|_| StoreError::Sealed("it is not base64"))
 }
+
+#[cfg(test)]
+#[path = "vault_tests.rs"]
+mod tests;
