@@ -10,17 +10,48 @@ use toshi_core::{
 /// Lets one call with exactly these arguments reach one tool of one account.
 ///
 /// Only this crate makes one: [`crate::School::claim`] and [`crate::School::send_again`] for a
-/// write, [`crate::School::open_read`] for a read. It cannot be cloned, and the client consumes it.
+/// write, [`crate::School::open_read`] for a read. It is for one use:
 ///
-/// ```compile_fail
+/// ```
+/// fn send(_: toshi_store::Permit) {}
+/// fn once(permit: toshi_store::Permit) {
+///     assert_eq!(permit.tool(), "post_message");
+///     send(permit);
+/// }
+/// ```
+///
+/// It is consumed:
+///
+/// ```compile_fail,E0382
+/// fn send(_: toshi_store::Permit) {}
+/// fn twice(permit: toshi_store::Permit) {
+///     send(permit);
+///     send(permit);
+/// }
+/// ```
+///
+/// It cannot be copied:
+///
+/// ```compile_fail,E0599
 /// fn twice(permit: toshi_store::Permit) {
 ///     let _copy = permit.clone();
 /// }
 /// ```
-/// ```compile_fail
-/// fn forge() -> toshi_store::Permit {
-///     toshi_store::Permit { tool: "post_message".to_owned() }
+///
+/// Nobody else fills in its fields, nor calls what does:
+///
+/// ```compile_fail,E0451
+/// fn redirect(permit: toshi_store::Permit) -> toshi_store::Permit {
+///     toshi_store::Permit { tool: "post_message".to_owned(), ..permit }
 /// }
+/// ```
+/// ```compile_fail,E0616
+/// fn redirect(mut permit: toshi_store::Permit) {
+///     permit.tool = "post_message".to_owned();
+/// }
+/// ```
+/// ```compile_fail,E0624
+/// let forge = toshi_store::Permit::new;
 /// ```
 #[derive(Debug)]
 pub struct Permit {
