@@ -21,7 +21,12 @@ pub(crate) fn record_item(keys: Keys<'_>, key: &Key, record: &Record) -> Result<
         "AT".to_owned(),
         // With the subject: two records of one instant must not share a place, or a page that
         // ends between them would skip one.
-        s(format!("{:013}#{}#{}", record.at.as_epoch(), record.subject, key.sk)),
+        s(format!(
+            "{:013}#{}#{}",
+            record.at.as_epoch(),
+            record.subject,
+            key.sk
+        )),
     );
     Ok(item)
 }
@@ -65,11 +70,13 @@ impl School<'_> {
             None => request.key_condition_expression("#day = :day"),
         };
         let output = request.send().await.map_err(StoreError::aws)?;
+        // The service also ends a page at its own size limit: only it knows if there is more.
+        let more = output.last_evaluated_key.is_some_and(|key| !key.is_empty());
         let items = output.items.unwrap_or_default();
         let last = items
             .last()
             .and_then(|item| item.get("AT")?.as_s().ok().cloned());
-        let next = if items.len() == limit { last } else { None };
+        let next = if more { last } else { None };
         let records = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
         Ok(AuditPage { records, next })
     }
