@@ -228,7 +228,8 @@ impl School<'_> {
         }
     }
 
-    /// Stores a connection with its token and reviewed tools, all or nothing.
+    /// Stores a connection with its token and reviewed tools, all or nothing. A connection that
+    /// exists is replaced only by a later epoch: a change made meanwhile is not undone.
     pub async fn put_connection(
         &self,
         vault: &Vault,
@@ -255,8 +256,13 @@ impl School<'_> {
         let mut transaction = Transaction::new(self.store);
         let row_key = keys.connection(&connection.connector, &connection.connection);
         let none = crate::item::Guard::None;
-        transaction.put(none, to_item(&row_key, connection)?, None)?;
         let guard = crate::item::Guard::Row;
+        let later = Expression::raw(
+            "attribute_not_exists(PK) OR epoch < :epoch",
+            &[],
+            vec![(":epoch", n(connection.epoch))],
+        );
+        transaction.put(guard, to_item(&row_key, connection)?, Some(later))?;
         transaction.put(
             guard,
             to_item(&credential_key, &credential)?,
