@@ -146,7 +146,11 @@ impl School<'_> {
     ) -> Result<History, StoreError> {
         let pk = self.keys().conversation(conversation);
         let after = before.map(|seq| self.keys().message(conversation, seq));
-        let range = Range { ascending: false, limit, after: after.as_ref() };
+        let range = Range {
+            ascending: false,
+            limit,
+            after: after.as_ref(),
+        };
         let (meta, mut messages) = tokio::try_join!(
             self.meta(conversation),
             self.store.query::<MessageRow>(&pk, prefix::MESSAGE, range)
@@ -155,13 +159,26 @@ impl School<'_> {
         let mut turns: Vec<TurnId> = messages.iter().map(|row| row.turn).collect();
         turns.sort_unstable();
         turns.dedup();
-        let steps = turns.into_iter().map(|turn| self.steps_of(conversation, turn));
-        let steps: Vec<StepRow> =
-            futures::future::try_join_all(steps).await?.into_iter().flatten().collect();
+        let steps = turns
+            .into_iter()
+            .map(|turn| self.steps_of(conversation, turn));
+        let steps: Vec<StepRow> = futures::future::try_join_all(steps)
+            .await?
+            .into_iter()
+            .flatten()
+            .collect();
         let ids: Vec<_> = steps.iter().flat_map(StepRow::approvals).collect();
         let approvals = self.approvals_in(conversation, &ids).await?;
-        let approvals = approvals.into_iter().map(|row| (row.approval_id, row)).collect();
-        Ok(History { meta, messages, steps, approvals })
+        let approvals = approvals
+            .into_iter()
+            .map(|row| (row.approval_id, row))
+            .collect();
+        Ok(History {
+            meta,
+            messages,
+            steps,
+            approvals,
+        })
     }
 
     pub async fn steps_of(
@@ -252,6 +269,7 @@ impl School<'_> {
         let mut meta = meta;
         for attempt in 0..BEGIN_TRIES {
             let result = match &meta {
+                Some(row) if row.deleted_at.is_some() => return Err(StoreError::Deleted),
                 Some(row) if row.is_held(now) => self.enqueue(new, now).await,
                 _ => self.start(new, meta.as_ref(), now).await,
             };
@@ -305,7 +323,9 @@ impl School<'_> {
         let mut transaction = Transaction::new(self.store);
         let unchanged = match meta {
             None => Expression::absent(),
-            Some(old) => Expression::equals("fence", n(old.fence)).and_equals("next", n(old.next)),
+            Some(old) => free(now)
+                .and_equals("fence", n(old.fence))
+                .and_equals("next", n(old.next)),
         };
         match meta {
             None => {
@@ -479,7 +499,7 @@ impl School<'_> {
                 (":due", s(self.due_sort(conversation, until))),
             ],
         );
-        let unchanged = Expression::equals("fence", n(meta.fence));
+        let unchanged = free(now).and_equals("fence", n(meta.fence));
         let key = self.keys().meta(conversation);
         let Some(item) = self.store.update(&key, update, unchanged).await? else {
             return Ok(None);
@@ -575,15 +595,36 @@ impl School<'_> {
     }
 
     /// Removes a conversation's contents under its lease. Approvals and audit records stay: they
-    /// are the school's record of what was asked and done.
+    /// are the school's record of what was asked and done. A message that comes meanwhile goes
+    /// with the rest.
     pub async fn erase_conversation(
         &self,
         meta: &ConversationRow,
         lease: &Lease,
         now: Millis,
     ) -> Result<(), StoreError> {
+        for _ in 0..BEGIN_TRIES {
+            let row = self.meta(&meta.conversation).await?;
+            let row = row.filter(|row| row.fence == lease.fence);
+            let row = row.ok_or(StoreError::Conflict)?;
+            if row.deleted_at.is_some() {
+                return Ok(());
+            }
+            self.erase_contents(&row).await?;
+            match self.bury(&row, now).await {
+                // Something was written after it had been looked for, or the lease is lost.
+                Err(CommitError::Refused(_)) => {}
+                result => return result.map_err(CommitError::into_store),
+            }
+        }
+        Err(StoreError::Busy)
+    }
+
+    async fn erase_contents(&self, meta: &ConversationRow) -> Result<(), StoreError> {
         let pk = self.keys().conversation(&meta.conversation);
         let table = &self.store.config.table;
+        let key = self.keys().meta(&meta.conversation);
+        let ours = Expression::equals("fence", n(meta.fence));
         for part in [
             prefix::MESSAGE,
             prefix::STEP,
@@ -601,6 +642,7 @@ impl School<'_> {
                     break;
                 }
                 let mut transaction = Transaction::new(self.store);
+                transaction.check(Guard::Conversation, &key, ours.clone())?;
                 for item in &items {
                     if let Some(sk) = item.get("SK").and_then(|sk| sk.as_s().ok()) {
                         transaction.delete(&Key {
@@ -615,6 +657,11 @@ impl School<'_> {
                     .map_err(CommitError::into_store)?;
             }
         }
+        Ok(())
+    }
+
+    /// Leaves the marker of a deleted conversation, if nothing has come since `meta` was read.
+    async fn bury(&self, meta: &ConversationRow, now: Millis) -> Result<(), CommitError> {
         let mut transaction = Transaction::new(self.store);
         let listed = self.keys().listed_conversation(&meta.user, &meta.client_id);
         transaction.delete(&listed)?;
@@ -627,11 +674,20 @@ impl School<'_> {
                 (":ttl", n(now.as_epoch_seconds() + TOMBSTONE_S)),
             ],
         );
-        let ours = Expression::equals("fence", n(lease.fence));
+        let unchanged = Expression::equals("fence", n(meta.fence)).and_equals("wake", n(meta.wake));
         let key = self.keys().meta(&meta.conversation);
-        transaction.update(Guard::Conversation, &key, update, Some(ours))?;
-        transaction.commit().await.map_err(CommitError::into_store)
+        transaction.update(Guard::Conversation, &key, update, Some(unchanged))?;
+        transaction.commit().await
     }
+}
+
+/// Nobody holds the lease, and the conversation was not deleted.
+fn free(now: Millis) -> Expression {
+    Expression::raw(
+        "(NOT lease_until > :free_at) AND (NOT attribute_type(deleted_at, :number))",
+        &[],
+        vec![(":free_at", n(now.as_epoch())), (":number", s("N"))],
+    )
 }
 
 pub(crate) fn list<T: Serialize>(rows: &[T]) -> Result<AttributeValue, StoreError> {
