@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use toshi_core::{
     Access, Approval, ApprovalId, AttemptId, BlockReason, Catalogue, Cause, ConversationId, Effect,
-    Event, Millis, Outcome, Refusal, Role, SEND_MARGIN_MS, Subject, TOOL_TIMEOUT_MS, Transition,
-    UserId, Verdict,
+    Event, Millis, Outcome, Refusal, Role, SEND_MARGIN_MS, State, Subject, TOOL_TIMEOUT_MS,
+    Transition, UserId, Verdict,
 };
 
 use crate::connection::{Target, kill_scopes};
@@ -13,6 +13,7 @@ use crate::item::{
     CommitError, Expression, Guard, Item, Range, Transaction, from_item, n, s, to_item,
 };
 use crate::keys::{self, Key, prefix};
+use crate::outcome::keepable;
 use crate::permit::{Grant, Permit};
 use crate::sweep::DueKind;
 use crate::{School, StoreError};
@@ -145,9 +146,10 @@ impl School<'_> {
         limit: usize,
     ) -> Result<Vec<Approval>, StoreError> {
         let prefix = keys::Keys::open_of(approver);
-        self.pointed(&prefix, Range::first(limit))
-            .await
-            .map(|(rows, _)| rows)
+        let (mut rows, _) = self.pointed(&prefix, Range::first(limit)).await?;
+        // The pointer's place holds the limit: it stays behind if the row's own became unreadable.
+        rows.retain(|row| row.state == State::Pending);
+        Ok(rows)
     }
 
     /// All approvals of the school, newest first.
@@ -181,7 +183,13 @@ impl School<'_> {
             .query_in(table, &self.keys().school(), prefix, range)
             .await?;
         let id_of = |item: &Item| -> Option<ApprovalId> {
-            item.get("SK")?.as_s().ok()?.rsplit('#').next()?.parse().ok()
+            item.get("SK")?
+                .as_s()
+                .ok()?
+                .rsplit('#')
+                .next()?
+                .parse()
+                .ok()
         };
         let keys: Vec<Key> = pointers
             .iter()
@@ -235,8 +243,7 @@ impl School<'_> {
         let (row, mut transaction) =
             self.transition_parts(before, transition.clone(), now, true)?;
         if let Some(target) = checks {
-            self.check_target(&mut transaction, target)?;
-            self.check_unknown(&mut transaction, before)?;
+            self.check_claim(&mut transaction, before, target)?;
         }
         match transaction.commit().await {
             Ok(()) => Ok(row),
@@ -245,8 +252,7 @@ impl School<'_> {
                 let (row, mut transaction) =
                     self.transition_parts(before, transition, now, false)?;
                 if let Some(target) = checks {
-                    self.check_target(&mut transaction, target)?;
-                    self.check_unknown(&mut transaction, before)?;
+                    self.check_claim(&mut transaction, before, target)?;
                 }
                 transaction.commit().await.map(|()| row)
             }
@@ -301,7 +307,7 @@ impl School<'_> {
         Ok((row, transaction))
     }
 
-    /// Bumps `wake` and makes the conversation due now.
+    /// Bumps `wake` and makes the conversation due now. One that was deleted is not woken.
     pub(crate) fn wake_part<'t, 's>(
         &self,
         transaction: &'t mut Transaction<'s>,
@@ -322,7 +328,11 @@ impl School<'_> {
                 (":due", s(sort)),
             ],
         );
-        let exists = Expression::raw("attribute_exists(PK)", &[], Vec::new());
+        let exists = Expression::raw(
+            "attribute_exists(PK) AND (NOT attribute_type(deleted_at, :number))",
+            &[],
+            vec![(":number", s("N"))],
+        );
         transaction.update(
             Guard::Conversation,
             &self.keys().meta(conversation),
@@ -352,6 +362,21 @@ impl School<'_> {
             transaction.check(Guard::Kill, &self.keys().kill(&scope), Expression::absent())?;
         }
         Ok(())
+    }
+
+    /// What a claim requires besides its own row: target, tool, and no identical unknown outcome.
+    fn check_claim(
+        &self,
+        transaction: &mut Transaction<'_>,
+        row: &Approval,
+        target: &Target,
+    ) -> Result<(), StoreError> {
+        self.check_target(transaction, target)?;
+        let reviewed =
+            Expression::equals("hash", s(row.definition.as_str())).and_equals("state", s("active"));
+        let key = self.keys().tool(&row.connection.id, &row.tool);
+        transaction.check(Guard::Tool, &key, reviewed)?;
+        self.check_unknown(transaction, row)
     }
 
     /// No identical call whose outcome is unknown.
@@ -400,7 +425,13 @@ impl School<'_> {
         target: &Target,
         now: Millis,
     ) -> Result<Claim, ClaimRefusal> {
-        if target.connection.account != row.connection.account {
+        let read = &target.connection;
+        let approved = (
+            &row.connection.connector,
+            &row.connection.id,
+            &row.connection.account,
+        );
+        if (&read.connector, &read.connection, &read.account) != approved {
             return Err(ClaimRefusal::OtherAccount);
         }
         match target.judge(catalogue, role, &row.requester, &row.tool) {
@@ -428,6 +459,10 @@ impl School<'_> {
             .await;
         let claimed = match committed {
             Ok(claimed) => claimed,
+            // Whatever else stands in the way: another was first.
+            Err(CommitError::Refused(guards)) if guards.contains(&Guard::Row) => {
+                return Err(ClaimRefusal::Again);
+            }
             Err(CommitError::Refused(guards)) if guards.contains(&Guard::Unknown) => {
                 return Err(ClaimRefusal::Blocked(BlockReason::OutcomeUnknown));
             }
@@ -506,6 +541,8 @@ impl School<'_> {
         clock: impl Fn() -> Millis,
         give_up: Millis,
     ) -> Result<Approval, TransitionError> {
+        let outcome = keepable(outcome);
+        let own = |row: &Approval| row.attempt.as_ref().is_some_and(|own| own.id == attempt);
         let mut pause_ms = 20;
         loop {
             let now = clock();
@@ -520,7 +557,9 @@ impl School<'_> {
             };
             match result.await {
                 Ok(row) => return Ok(row),
-                Err(TransitionError::Refused { row, .. }) if row.state.is_settled() => {
+                Err(TransitionError::Refused { row, .. })
+                    if row.state.is_settled() && own(&row) =>
+                {
                     // The reply of an earlier try was lost, or a person was first.
                     return Ok(*row);
                 }

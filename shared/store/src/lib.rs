@@ -10,6 +10,7 @@ mod error;
 mod identity;
 mod item;
 mod keys;
+mod outcome;
 mod permit;
 mod queue;
 mod rate;

@@ -1,13 +1,14 @@
 //! The runner's commits: a step with its reads and questions, under the fence.
 
 use toshi_core::{
-    Approval, Cause, ConversationRow, InboxId, Lease, MessageRow, Millis, RecordDraft, StepRow,
-    Subject, TurnRow,
+    Approval, CallOutcome, Cause, ConversationRow, InboxId, Lease, MessageRow, Millis, RecordDraft,
+    StepRow, Subject, TurnRow,
 };
 
 use crate::connection::Target;
 use crate::conversation::list;
 use crate::item::{CommitError, Expression, Guard, Transaction, n, to_item};
+use crate::outcome::keepable;
 use crate::{School, StoreError};
 
 /// A read's audit record, in the order of the calls.
@@ -69,9 +70,10 @@ impl School<'_> {
             .await
         {
             Err(CommitError::Refused(guards))
-                if commit.release && guards == [Guard::Conversation] =>
+                if commit.release && guards.contains(&Guard::Conversation) =>
             {
-                // Something new came, or the fence moved: the second try tells which.
+                // Something new came, or the fence moved: the second try tells which, also where
+                // another guard failed beside it.
                 self.try_commit(meta, lease, commit, false, now)
                     .await
                     .map_err(refusal)
@@ -120,11 +122,11 @@ impl School<'_> {
         }
         if let Some(step) = step {
             let key = keys.step(conversation, step.turn, step.n);
-            transaction.put(Guard::Row, to_item(&key, step)?, absent())?;
+            transaction.put(Guard::Row, to_item(&key, &keepable_step(step))?, absent())?;
         }
         if let Some(step) = step_again {
             let key = keys.step(conversation, step.turn, step.n);
-            transaction.put(Guard::None, to_item(&key, step)?, None)?;
+            transaction.put(Guard::None, to_item(&key, &keepable_step(step))?, None)?;
         }
         let mut asked = Vec::with_capacity(asks.len());
         for (row, cause) in asks {
@@ -192,13 +194,23 @@ impl School<'_> {
         let (_, mut transaction) = self.transition_parts(old, transition, now, false)?;
         self.ask_parts(&mut transaction, &mut new, &cause, now)?;
         let key = self.keys().step(&meta.conversation, step.turn, step.n);
-        transaction.put(Guard::None, to_item(&key, &step)?, None)?;
+        transaction.put(Guard::None, to_item(&key, &keepable_step(&step))?, None)?;
         let ours = Expression::equals("fence", n(lease.fence));
         let key = self.keys().meta(&meta.conversation);
         transaction.check(Guard::Conversation, &key, ours)?;
         transaction.commit().await.map_err(refusal)?;
         Ok(new)
     }
+}
+
+fn keepable_step(step: &StepRow) -> StepRow {
+    let mut step = step.clone();
+    for call in &mut step.calls {
+        if let CallOutcome::Read { outcome, .. } = &mut call.outcome {
+            *outcome = keepable(outcome.clone());
+        }
+    }
+    step
 }
 
 fn refusal(error: CommitError) -> StepRefusal {
