@@ -80,6 +80,17 @@ pub struct Listed {
     pub last_activity: Millis,
 }
 
+impl Listed {
+    fn place(&self) -> (Millis, &str) {
+        (self.last_activity, self.client_id.as_str())
+    }
+
+    fn parse_place(text: &str) -> Option<(Millis, &str)> {
+        let (at, client) = text.split_once('#')?;
+        Some((Millis::from_epoch(at.parse().ok()?), client))
+    }
+}
+
 #[derive(Debug)]
 pub struct ConversationPage {
     pub items: Vec<Listed>,
@@ -566,7 +577,8 @@ impl School<'_> {
         Ok(self.store.update(&key, update, condition).await?.is_some())
     }
 
-    /// The owner's conversations, last used first.
+    /// The owner's conversations, last used first. A page begins after a place in time, so that
+    /// one which was used or deleted since does not end the list.
     pub async fn conversations(
         &self,
         user: &UserId,
@@ -578,20 +590,20 @@ impl School<'_> {
             .store
             .query(&pk, prefix::CONVERSATION, Range::first(LISTED_MAX))
             .await?;
-        rows.sort_by(|a, b| (b.last_activity, &b.client_id).cmp(&(a.last_activity, &a.client_id)));
-        let start = after.map_or(0, |cursor| {
-            rows.iter()
-                .position(|row| row.client_id.as_str() == cursor)
-                .map_or(rows.len(), |i| i + 1)
+        rows.sort_by(|a, b| b.place().cmp(&a.place()));
+        if let Some(cursor) = after {
+            match Listed::parse_place(cursor) {
+                Some(place) => rows.retain(|row| row.place() < place),
+                None => rows.clear(),
+            }
+        }
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| more).map(|row| {
+            let (at, client) = row.place();
+            format!("{}#{client}", at.as_epoch())
         });
-        let items: Vec<Listed> = rows.iter().skip(start).take(limit).cloned().collect();
-        let more = start + items.len() < rows.len();
-        let next = if more {
-            items.last().map(|row| row.client_id.to_string())
-        } else {
-            None
-        };
-        Ok(ConversationPage { items, next })
+        Ok(ConversationPage { items: rows, next })
     }
 
     /// Removes a conversation's contents under its lease. Approvals and audit records stay: they

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use toshi_core::{LEASE_MS, MessageAuthor, MessageId, TurnId};
+use toshi_core::{ClientId, ConversationId, LEASE_MS, MessageAuthor, MessageId, TurnId};
 use toshi_store::{Begun, DueKind, Release, StoreError};
 
 use crate::scene::{Scene, T0, TASKS, ann, conversation, message, race};
@@ -258,4 +258,51 @@ async fn a_conversation_stands_once_in_its_owners_list_under_its_first_words() {
         .await
         .unwrap();
     assert!(nobody.items.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_is_paged_to_its_end_although_its_conversations_move_and_go() {
+    let scene = Scene::new().await;
+    let school = scene.school();
+    let begin = async |n: i64, now| {
+        let mut new = message("m-1", "hello");
+        new.client_id = format!("chat-{n:04}").parse().unwrap();
+        new.conversation = ConversationId::of(&ann(), &new.client_id);
+        new.message.id = format!("m-{now:?}")
+            .replace(['(', ')'], "")
+            .parse()
+            .unwrap();
+        let meta = school.meta(&new.conversation).await.unwrap();
+        school.begin(&new, meta, now).await.unwrap();
+        new
+    };
+    let mut all = Vec::new();
+    for n in 0..6 {
+        // Two in each instant.
+        all.push(begin(n, T0.plus(n / 2)).await.client_id);
+    }
+    all.reverse();
+    let page = school.conversations(&ann(), None, 3).await.unwrap();
+    let ids = |page: &toshi_store::ConversationPage| -> Vec<ClientId> {
+        page.items.iter().map(|row| row.client_id.clone()).collect()
+    };
+    assert_eq!(ids(&page), all[..3]);
+    // The page's last conversation is used again, another of it is deleted.
+    begin(3, T0.plus(100)).await;
+    let gone = ConversationId::of(&ann(), &all[1]);
+    let meta = school.meta(&gone).await.unwrap().unwrap();
+    school
+        .erase_conversation(&meta, &meta.lease(), T0)
+        .await
+        .unwrap();
+    let rest = school
+        .conversations(&ann(), page.next.as_deref(), 3)
+        .await
+        .unwrap();
+    assert_eq!((ids(&rest), rest.next), (all[3..].to_vec(), None));
+    // What is no cursor of ours shows nothing, rather than everything again.
+    for wrong in ["", "x", "x#chat-0001", "5"] {
+        let page = school.conversations(&ann(), Some(wrong), 3).await.unwrap();
+        assert!(page.items.is_empty(), "{wrong}");
+    }
 }
