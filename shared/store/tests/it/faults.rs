@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeDeserializationInterceptorContextMut, BeforeTransmitInterceptorContextMut,
@@ -68,6 +69,14 @@ impl Faults {
 
     fn sent(&self) -> usize {
         *self.sent.lock().unwrap()
+    }
+
+    async fn until_sent(&self, count: usize) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.sent() < count {
+            assert!(Instant::now() < deadline, "{count} requests are sent");
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -452,14 +461,7 @@ async fn a_message_sent_before_the_last_write_of_a_deletion_is_deleted_too() {
             .await
     };
     let message = async {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while faults.sent() < 4 {
-            assert!(
-                std::time::Instant::now() < deadline,
-                "the deletion comes to its end"
-            );
-            tokio::task::yield_now().await;
-        }
+        faults.until_sent(4).await;
         let meta = Some(begin.meta.clone());
         scene
             .school()
@@ -470,4 +472,28 @@ async fn a_message_sent_before_the_last_write_of_a_deletion_is_deleted_too() {
     deleted.unwrap();
     assert!(matches!(begun, Ok(Begun::Queued { .. })), "{begun:?}");
     assert_eq!(scene.keys("").await, ["META"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_loses_the_lease_midway_deletes_no_more() {
+    let scene = Scene::new().await;
+    let begin = scene.begun("m-1", T0).await;
+    let faults = of_transactions([NOT_DONE; 6]);
+    let store = faults.store(&scene);
+    let deletion = async {
+        let school = store.school(&scene.tenant);
+        school
+            .erase_conversation(&begin.meta, &begin.lease, T0)
+            .await
+    };
+    let takeover = async {
+        faults.until_sent(1).await;
+        let end = T0.plus(toshi_core::LEASE_MS);
+        let taken = scene.school().take(&conversation(), end).await.unwrap();
+        assert!(taken.is_some());
+        scene.everything().await
+    };
+    let (deleted, before) = tokio::join!(deletion, takeover);
+    assert!(matches!(deleted, Err(StoreError::Conflict)), "{deleted:?}");
+    assert_eq!(scene.everything().await, before);
 }
