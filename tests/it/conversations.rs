@@ -31,7 +31,7 @@ async fn deleting_a_conversation_withdraws_its_question_and_its_messages_are_gon
 
 #[tokio::test]
 async fn conversations_are_listed_newest_first_and_paged() {
-    let stack = Stack::at_any_time();
+    let stack = Stack::shared().await;
     let person = stack.person("lakeside-parent2").await;
     let chats = [person.chat(), person.chat(), person.chat()];
     for chat in &chats {

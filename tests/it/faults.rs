@@ -188,8 +188,9 @@ async fn an_answer_that_comes_after_the_calls_time_is_no_second_call() {
     })
     .await;
     // The answer to this call stays slow; nobody else's is.
-    stack.behave();
+    stack.step_aside();
     let row = admin.until(&id, "unknown", 40).await;
+    stack.share().await;
     assert_eq!(row["attempts"], 1);
     chat.until_told("I do not know whether", 20).await;
     unknown_until_resolved(&stack, &chat, &id, &text, 1).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Aws, Mapping, Stack, eventually, fresh};
+use crate::harness::{Aws, Mapping, Own, Stack, eventually, fresh};
 
 /// Runs something while the worker is told nothing; what was said meanwhile is lost.
 async fn deaf(aws: &Aws<'_>, something: impl Future<Output = ()>) {
@@ -36,7 +36,8 @@ async fn a_turn_whose_hint_is_lost_is_found_by_the_next_sweep() {
 
 #[tokio::test]
 async fn the_schedule_alone_finds_a_lost_hint_within_seventy_seconds() {
-    let stack = Stack::alone().await;
+    let own = Own::start(&[]).await;
+    let stack = own.stack();
     let aws = stack.aws().await;
     let admin = stack.person("hilltop-admin").await;
     let chat = admin.chat();
@@ -46,7 +47,6 @@ async fn the_schedule_alone_finds_a_lost_hint_within_seventy_seconds() {
         admin.approve(&id).await;
     })
     .await;
-    stack.behave();
     admin.until(&id, "succeeded", 70).await;
     chat.until_told(&format!("Posted “{text}”"), 5).await;
     assert_eq!(stack.posted(&text).await, 1);

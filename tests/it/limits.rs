@@ -6,7 +6,7 @@ use crate::harness::{Answer, Stack};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_than_twenty_messages_a_minute_are_told_to_wait() {
-    let stack = Stack::at_any_time();
+    let stack = Stack::shared().await;
     // Nobody else uses this person.
     let person = stack.person("lakeside-librarian").await;
     let mut answers = JoinSet::new();

@@ -70,7 +70,7 @@ async fn a_person_is_what_their_row_says_and_not_what_their_token_asks_for() {
 
 #[tokio::test]
 async fn what_is_an_administrators_is_refused_to_others() {
-    let stack = Stack::at_any_time();
+    let stack = Stack::shared().await;
     for name in ["lakeside-deputy", "lakeside-teacher", "lakeside-parent"] {
         let person = stack.person(name).await;
         person.get("/v1/audit").await.problem(403, "not_allowed");

@@ -58,19 +58,19 @@ async fn a_read_runs_at_once_beside_a_write_that_waits_and_is_not_run_again() {
         };
         stack.calls(fits).await.len()
     };
-    assert_eq!(reads().await, 0);
+    let before = reads().await;
     let told = chat.say(&format!("read #science and post \"{text}\" to #staff")).await;
     let asked = told.approvals();
     assert_eq!(asked.len(), 1);
     let read = told.of_kind("tool-output-available").next().expect("the read's result");
     assert!(read["output"]["messages"].is_array(), "{read}");
-    assert_eq!(reads().await, 1);
+    assert_eq!(reads().await, before + 1);
     assert_eq!(stack.posted(&text).await, 0);
 
     admin.approve(&asked[0]).await;
     let messages = chat.until_told(&format!("Posted “{text}” to #staff."), 20).await;
     assert!(last_text(&messages[1]).contains("newest messages in #science"), "{}", messages[1]);
-    assert_eq!(reads().await, 1, "a finished read never runs again");
+    assert_eq!(reads().await, before + 1, "a finished read never runs again");
     assert_eq!(stack.posted(&text).await, 1);
 }
 
@@ -116,4 +116,22 @@ async fn two_questions_of_two_messages_are_each_answered_on_their_own() {
     admin.approve(&first).await;
     chat.until_told(&format!("Posted “{old}”"), 20).await;
     assert_eq!((stack.posted(&old).await, stack.posted(&new).await), (1, 1));
+}
+
+#[tokio::test]
+async fn a_question_that_is_older_than_what_the_model_is_shown_is_still_continued() {
+    let stack = Stack::shared().await;
+    let admin = stack.person("lakeside-admin").await;
+    let chat = admin.chat();
+    let text = fresh("old");
+    let id = chat.ask_to_post(&text, "#general").await;
+    // More than a prompt carries.
+    for _ in 0..4 {
+        chat.say(&"long ".repeat(6_000)).await;
+    }
+    let prompts = stack.prompts(&text).await.len();
+    admin.approve(&id).await;
+    chat.until_told(&format!("Posted “{text}” to #general."), 20).await;
+    assert_eq!(stack.prompts(&text).await.len(), prompts + 1, "one continuation");
+    assert_eq!(stack.posted(&text).await, 1);
 }

@@ -40,7 +40,7 @@ impl Own {
 
     pub(crate) fn stack(&self) -> Stack {
         let base = format!("http://127.0.0.1:{}", self.port);
-        Stack::at(&base, root().join(".toshi").join(self.port.to_string()))
+        Stack::own(&base, root().join(".toshi").join(self.port.to_string()))
     }
 
     /// Ends all its processes; its data is kept.

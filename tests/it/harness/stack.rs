@@ -15,7 +15,7 @@ static SANDBOX: RwLock<()> = RwLock::const_new(());
 enum Hold {
     Nothing,
     Shared { _guard: RwLockReadGuard<'static, ()> },
-    Alone { _guard: RwLockWriteGuard<'static, ()> },
+    Alone { guard: RwLockWriteGuard<'static, ()> },
 }
 
 /// A running stack and how this test holds it.
@@ -23,6 +23,8 @@ pub(crate) struct Stack {
     pub(crate) base: String,
     pub(crate) state: PathBuf,
     pub(crate) http: reqwest::Client,
+    /// Nobody else knows of it.
+    own: bool,
     hold: Mutex<Hold>,
 }
 
@@ -34,36 +36,47 @@ impl Stack {
 
     /// For tests that make it misbehave; it behaves again when this is dropped.
     pub(crate) async fn alone() -> Self {
-        Self::holding(Hold::Alone { _guard: SANDBOX.write().await })
+        Self::holding(Hold::Alone { guard: SANDBOX.write().await })
     }
 
-    /// For tests that neither call a tool nor mind a slow model.
+    /// For tests that need neither the tools nor the model.
     pub(crate) fn at_any_time() -> Self {
         Self::holding(Hold::Nothing)
     }
 
     fn holding(hold: Hold) -> Self {
         let state = PathBuf::from(setting("TOSHI_TEST_STATE"));
-        let stack = Self::at(&setting("TOSHI_TEST_BASE"), state);
-        *stack.hold() = hold;
-        stack
+        Self { base: setting("TOSHI_TEST_BASE"), state, http: client(), own: false, hold: hold.into() }
     }
 
-    pub(crate) fn at(base: &str, state: PathBuf) -> Self {
-        Self { base: base.to_owned(), state, http: client(), hold: Mutex::new(Hold::Nothing) }
+    /// One that nobody else uses.
+    pub(crate) fn own(base: &str, state: PathBuf) -> Self {
+        let hold = Hold::Nothing.into();
+        Self { base: base.to_owned(), state, http: client(), own: true, hold }
     }
 
     fn hold(&self) -> MutexGuard<'_, Hold> {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends being alone: the sandbox behaves again, for everyone.
+    /// Ends being alone and shares: the sandbox behaves again, for everyone.
     pub(crate) fn behave(&self) {
         let mut hold = self.hold();
-        if matches!(*hold, Hold::Alone { .. }) {
+        if let Hold::Alone { guard } = std::mem::replace(&mut *hold, Hold::Nothing) {
             self.turn_all_off();
-            *hold = Hold::Nothing;
+            *hold = Hold::Shared { _guard: guard.downgrade() };
         }
+    }
+
+    /// Ends being alone and steps aside for a long wait, until `share`.
+    pub(crate) fn step_aside(&self) {
+        self.behave();
+        *self.hold() = Hold::Nothing;
+    }
+
+    pub(crate) async fn share(&self) {
+        let guard = SANDBOX.read().await;
+        *self.hold() = Hold::Shared { _guard: guard };
     }
 
     pub(crate) fn port(&self) -> &str {
@@ -98,7 +111,8 @@ impl Stack {
 
     /// Sets switches; only for who is alone.
     pub(crate) async fn switch(&self, switches: Value) {
-        assert!(matches!(*self.hold(), Hold::Alone { .. }), "set switches only when alone");
+        let allowed = self.own || matches!(*self.hold(), Hold::Alone { .. });
+        assert!(allowed, "set switches only when alone");
         let request = self.http.put(format!("{}/_sandbox/switches", self.base)).json(&switches);
         let answer = Answer::of(request.send().await.expect("an answer")).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
