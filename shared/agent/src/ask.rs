@@ -149,7 +149,9 @@ impl Batch {
     /// An answer whose structure finds no room in the row is kept as its text alone.
     fn limit(&mut self, outcome: &mut Outcome) {
         if let Outcome::Succeeded { structured, .. } = outcome {
-            let size = structured.as_ref().map_or(0, |value| value.to_string().len());
+            let size = structured
+                .as_ref()
+                .map_or(0, |value| value.to_string().len());
             if self.structured + size > STEP_STRUCTURED_MAX {
                 *structured = None;
             } else {

@@ -45,9 +45,22 @@ impl Agent {
         let (open, inbox) = tokio::try_join!(school.open_turns(meta), school.inbox(conversation))?;
         let running = running(&open, &inbox, now()).is_some();
         let full = page.messages.len() == limit;
-        let next = page.messages.first().filter(|_| full).map(|row| row.seq).filter(|seq| *seq > 1);
-        let waiting = if before.is_none() { inbox.as_slice() } else { &[] };
-        Ok(Some(Messages { items: view::messages(&page, waiting), next, running }))
+        let next = page
+            .messages
+            .first()
+            .filter(|_| full)
+            .map(|row| row.seq)
+            .filter(|seq| *seq > 1);
+        let waiting = if before.is_none() {
+            inbox.as_slice()
+        } else {
+            &[]
+        };
+        Ok(Some(Messages {
+            items: view::messages(&page, waiting),
+            next,
+            running,
+        }))
     }
 
     /// Deletes a conversation's contents: its open questions are withdrawn first.
@@ -66,9 +79,15 @@ impl Agent {
         };
         let open = school.open_turns(&meta).await?;
         let sending = |state| state == toshi_core::State::Executing;
-        if open.iter().flat_map(|turn| &turn.approvals).any(|row| sending(row.state)) {
+        if open
+            .iter()
+            .flat_map(|turn| &turn.approvals)
+            .any(|row| sending(row.state))
+        {
             // Its result must still find its conversation.
-            school.release(conversation, &lease, Release::LeaveDue(0), now()).await?;
+            school
+                .release(conversation, &lease, Release::LeaveDue(0), now())
+                .await?;
             return Ok(Erased::Busy);
         }
         for row in open.iter().flat_map(|turn| &turn.approvals) {

@@ -124,11 +124,7 @@ impl<'d, 'r> Drive<'d, 'r> {
         };
         let left = (RUN_MAX_MS - self.turn.run_at.until(now())).max(0);
         let left = Duration::from_millis(left.unsigned_abs());
-        let step = self.run.agent.model.step(key, &prompt, on_text);
-        let step = async {
-            let in_time = tokio::time::timeout(left, step).await;
-            in_time.unwrap_or(Err(ModelError::Timeout))
-        };
+        let step = self.run.agent.model.step(key, &prompt, left, on_text);
         let (step, others) = tokio::join!(step, self.run.others(self.turn.turn));
         self.run.others = Some(others?);
         Ok(step)

@@ -2,9 +2,9 @@
 
 use toshi_connectors::{AccessToken, CallReport, Prepared, ToolAnswer, settle};
 use toshi_core::{
-    Access, Approval, ApprovalId, BlockReason, CLAIM_NEEDS_MS, CallOutcome, Cause, ConnectionRow, Deadline, Event,
-    NotSent, OpenTurn, RESULT_MAX, State, StepRow, ToolDefinition, ToolRow, ToolState, VoidReason,
-    WireFault,
+    Access, Approval, ApprovalId, BlockReason, CLAIM_NEEDS_MS, CallOutcome, Cause, ConnectionRow,
+    Deadline, Event, NotSent, OpenTurn, RESULT_MAX, State, StepRow, ToolDefinition, ToolRow,
+    ToolState, VoidReason, WireFault,
 };
 use toshi_store::{ClaimRefusal, PersonStatus, StepRefusal, StoreError, Target, TransitionError};
 

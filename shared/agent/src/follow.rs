@@ -16,8 +16,7 @@ use crate::ui::Writer;
 const FOLLOW_MS: i64 = 60_000;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-pub(crate) const STILL_WORKING: &str =
-    "Still working on it. Reload in a moment to see the result.";
+pub(crate) const STILL_WORKING: &str = "Still working on it. Reload in a moment to see the result.";
 
 /// What a follower is looking at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +61,10 @@ impl Agent {
             for step in steps.iter().filter(|step| !is_failure(turn.as_ref(), step)) {
                 writer.step(step, &approvals);
             }
-            if turn.as_ref().is_some_and(|turn| rests(turn, followed, &steps, &approvals)) {
+            if turn
+                .as_ref()
+                .is_some_and(|turn| rests(turn, followed, &steps, &approvals))
+            {
                 return Ok(turn);
             }
             let listens = tell(writer);
@@ -80,7 +82,12 @@ impl Agent {
 /// A failed turn's last step is the sentence that the end of the stream tells.
 fn is_failure(turn: Option<&TurnRow>, step: &StepRow) -> bool {
     turn.is_some_and(|turn| {
-        let failed = matches!(turn.state, TurnState::Done { end: TurnEnd::Failed { .. } });
+        let failed = matches!(
+            turn.state,
+            TurnState::Done {
+                end: TurnEnd::Failed { .. }
+            }
+        );
         failed && step.n == turn.steps
     })
 }
@@ -88,16 +95,23 @@ fn is_failure(turn: Option<&TurnRow>, step: &StepRow) -> bool {
 /// Whether nothing more will come of this message by itself.
 fn rests(turn: &TurnRow, followed: Followed, steps: &[StepRow], approvals: &[Approval]) -> bool {
     let states = |ids: Vec<ApprovalId>| -> Vec<State> {
-        let rows = approvals.iter().filter(|row| ids.contains(&row.approval_id));
+        let rows = approvals
+            .iter()
+            .filter(|row| ids.contains(&row.approval_id));
         rows.map(|row| row.state).collect()
     };
     let moves = |state: &State| {
-        matches!(state, State::Approved | State::Executing | State::Superseded)
+        matches!(
+            state,
+            State::Approved | State::Executing | State::Superseded
+        )
     };
     if turn.answer != followed.answer {
         // Its continuation is another message; its own calls may still be under way.
         let own = steps.iter().filter(|step| step.answer == followed.answer);
-        return !states(own.flat_map(StepRow::approvals).collect()).iter().any(moves);
+        return !states(own.flat_map(StepRow::approvals).collect())
+            .iter()
+            .any(moves);
     }
     match turn.state {
         TurnState::Done { .. } => true,

@@ -16,6 +16,8 @@ mod offer;
 mod progress;
 mod prompt;
 mod run;
+#[cfg(test)]
+mod sample;
 mod ui;
 mod view;
 mod wiring;

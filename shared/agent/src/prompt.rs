@@ -71,6 +71,7 @@ fn window(of: &Ingredients<'_>) -> Vec<PromptMessage> {
     };
     let mut blocks = Vec::new();
     let mut size = 0;
+    let mut full = false;
     for row in of
         .history
         .messages
@@ -78,6 +79,11 @@ fn window(of: &Ingredients<'_>) -> Vec<PromptMessage> {
         .rev()
         .filter(|row| !replaced(row))
     {
+        // The turn that goes on may be older than what fits.
+        let needed = row.turn == of.turn.turn;
+        if full && !needed {
+            continue;
+        }
         let block = match &row.author {
             MessageAuthor::User { text, .. } => vec![PromptMessage::User(text.clone())],
             MessageAuthor::Assistant { id } => {
@@ -86,9 +92,9 @@ fn window(of: &Ingredients<'_>) -> Vec<PromptMessage> {
             }
         };
         size += block.iter().map(weight).sum::<usize>();
-        let needed = row.turn == of.turn.turn;
-        if size > WINDOW && !needed {
-            break;
+        full |= size > WINDOW;
+        if full && !needed {
+            continue;
         }
         blocks.push(block);
     }
@@ -158,14 +164,12 @@ fn settled_note(of: &Ingredients<'_>) -> Option<String> {
     if own {
         return None;
     }
-    let mut note = "The calls of an earlier request are settled now. Tell the person what became \
-                    of them, in a sentence or two:"
+    // By their ids alone: a system message never carries what a tool said.
+    let mut note = "The calls of an earlier request are settled now; their results stand above, \
+                    with the calls. Tell the person what became of them, in a sentence or two:"
         .to_owned();
-    for message in step_messages(of, step) {
-        if let PromptMessage::Tool { text, .. } = message {
-            note.push_str("\n- ");
-            note.push_str(&text);
-        }
+    for call in &step.calls {
+        note.push_str(&format!("\n- {}, call {}", call.name, call.call));
     }
     Some(note)
 }
@@ -179,3 +183,7 @@ fn weight(message: &PromptMessage) -> usize {
         PromptMessage::Tool { text, .. } => text.len(),
     }
 }
+
+#[cfg(test)]
+#[path = "prompt_tests.rs"]
+mod tests;

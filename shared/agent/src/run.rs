@@ -112,6 +112,10 @@ pub(crate) struct Context {
 
 impl Agent {
     /// Works a conversation. Called by the chat function and the worker alike.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a run is of, what it takes on and what it has; none of it has a default"
+    )]
     pub async fn run(
         &self,
         tenant: &TenantId,
@@ -409,9 +413,18 @@ impl Run<'_> {
         };
         self.commit(commit).await?;
         // A failure is told by its own chunk, anything else as what it is: a step.
-        if !matches!(turn.state, TurnState::Done { end: TurnEnd::Failed { .. } }) {
+        if !matches!(
+            turn.state,
+            TurnState::Done {
+                end: TurnEnd::Failed { .. }
+            }
+        ) {
             let (turn, approvals) = (turn.clone(), Vec::new());
-            self.sink.tell(Progress::Step { turn, step, approvals });
+            self.sink.tell(Progress::Step {
+                turn,
+                step,
+                approvals,
+            });
         }
         self.sink.tell(Progress::Turn(turn));
         Ok(())

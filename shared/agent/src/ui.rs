@@ -102,12 +102,13 @@ impl Chunk {
 }
 
 /// How far a call has been told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Told {
     /// The question that was shown last.
     question: Option<toshi_core::ApprovalId>,
     answer: bool,
-    output: bool,
+    /// A later result may replace an unknown outcome.
+    output: Option<CallView>,
 }
 
 /// Turns what is stored, and the words under way, into chunks of one assistant message.
@@ -158,7 +159,7 @@ impl Writer {
                 | CallOutcome::Blocked { .. }
                 | CallOutcome::Invalid { .. } => None,
             };
-            let output = question.is_none();
+            let output = question.is_none().then(|| view::call_view(call, None));
             self.calls.insert(
                 call.call,
                 Told {
@@ -183,9 +184,9 @@ impl Writer {
 
     /// Whether the client shows an answer to this question, and has heard no more of it.
     pub(crate) fn owes(&self, row: &Approval) -> bool {
-        self.calls.get(&row.call).is_none_or(|told| {
-            !told.output && told.question == Some(row.approval_id)
-        })
+        self.calls
+            .get(&row.call)
+            .is_none_or(|told| told.output.is_none() && told.question == Some(row.approval_id))
     }
 
     /// Whether a step was opened or ended since the start: a client that waits for one is served.
@@ -284,7 +285,9 @@ impl Writer {
             self.more_words(step.n, rest);
         }
         self.text = None;
-        self.out.push(Chunk::TextEnd { id: text_id(step.n) });
+        self.out.push(Chunk::TextEnd {
+            id: text_id(step.n),
+        });
     }
 
     /// An approval of a call that was told before.
@@ -339,7 +342,7 @@ impl Writer {
         let Some(told) = self.calls.get_mut(&call) else {
             return;
         };
-        if told.output {
+        if told.output.as_ref() == Some(view) {
             return;
         }
         let chunk = match view {
@@ -354,7 +357,7 @@ impl Writer {
             },
             CallView::Denied => Chunk::ToolOutputDenied { tool_call_id: call },
         };
-        told.output = true;
+        told.output = Some(view.clone());
         self.out.push(chunk);
     }
 
@@ -432,3 +435,7 @@ fn text_id(n: u32) -> String {
 pub(crate) fn text_output(text: &str) -> Value {
     json!({ "text": text })
 }
+
+#[cfg(test)]
+#[path = "ui_tests.rs"]
+mod tests;

@@ -210,3 +210,7 @@ fn approval_part(row: &Approval) -> Value {
     }
     part
 }
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

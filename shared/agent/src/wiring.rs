@@ -14,8 +14,13 @@ pub enum WiringError {
     #[error("{0} is not set")]
     Missing(&'static str),
     #[error("{name} is not usable: {why}")]
-    Invalid { name: &'static str, why: &'static str },
-    #[error("TOSHI_LLM_KEY is only for development; set the secret with `toshi secret set llm-key`")]
+    Invalid {
+        name: &'static str,
+        why: &'static str,
+    },
+    #[error(
+        "TOSHI_LLM_KEY is only for development; set the secret with `toshi secret set llm-key`"
+    )]
     KeyOutsideDev,
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
@@ -56,12 +61,18 @@ impl AgentConfig {
             }
         };
         let connectors = variable("TOSHI_CONNECTORS").unwrap_or_default();
-        let connectors = connectors.split(',').map(str::trim).filter(|key| !key.is_empty());
+        let connectors = connectors
+            .split(',')
+            .map(str::trim)
+            .filter(|key| !key.is_empty());
         Ok(Self {
             dev,
             connectors: connectors.map(ToOwned::to_owned).collect(),
             demo_endpoint: variable("TOSHI_DEMO_ENDPOINT"),
-            model: ModelConfig { url: need("TOSHI_LLM_URL")?, model: need("TOSHI_LLM_MODEL")? },
+            model: ModelConfig {
+                url: need("TOSHI_LLM_URL")?,
+                model: need("TOSHI_LLM_MODEL")?,
+            },
             settings: Settings {
                 llm_key: llm_key.map(SecretString::from),
                 decide_within_ms,
@@ -69,12 +80,7 @@ impl AgentConfig {
         })
     }
 
-    pub fn build(
-        self,
-        store: Store,
-        vault: Vault,
-        queue: WakeQueue,
-    ) -> Result<Agent, WiringError> {
+    pub fn build(self, store: Store, vault: Vault, queue: WakeQueue) -> Result<Agent, WiringError> {
         let keys: Vec<&str> = self.connectors.iter().map(String::as_str).collect();
         let catalogue = Catalogue::load(&keys, self.dev)?;
         let url = reqwest::Url::parse(&self.model.url).map_err(|_| WiringError::Invalid {
@@ -85,7 +91,10 @@ impl AgentConfig {
         let hosts = url.host_str().map(ToOwned::to_owned);
         let outbound = Outbound::new(Guard::new(self.dev).with_operators_hosts(hosts))?;
         let model = Model::new(outbound.client().clone(), self.model);
-        let config = ToolsConfig { dev: self.dev, demo_endpoint: self.demo_endpoint };
+        let config = ToolsConfig {
+            dev: self.dev,
+            demo_endpoint: self.demo_endpoint,
+        };
         let tools = Tools::new(outbound, catalogue, config)?;
         Ok(Agent::new(store, vault, queue, tools, model, self.settings))
     }

@@ -55,6 +55,8 @@ pub enum ChatError {
 /// Turns of one conversation that may wait at the same time.
 const OPEN_TURNS_MAX: usize = 20;
 
+const NOT_KNOWN: &str = "These approvals are not known in this conversation.";
+
 /// Where chunks go; a client that left does not stop the turn.
 #[derive(Clone)]
 struct Out(mpsc::UnboundedSender<Chunk>);
@@ -213,7 +215,17 @@ impl Agent {
                 place.hint().await;
                 place.follow(Followed { turn, answer });
             }
-            Begun::Known { turn, answer } => place.follow(Followed { turn, answer }),
+            Begun::Known { turn, answer } => {
+                if history
+                    .meta
+                    .as_ref()
+                    .is_some_and(|meta| meta.open.contains(&turn))
+                {
+                    // Its runner may have died: whoever sends again should not wait for the sweep.
+                    place.hint().await;
+                }
+                place.follow(Followed { turn, answer });
+            }
         }
         Ok(stream)
     }
@@ -471,26 +483,26 @@ impl Place {
     /// or a step is opened, or real clients would send again without end.
     async fn close(&self, writer: &mut Writer, answered: &Answered, turn: Option<TurnRow>) {
         match self.tell_answered(writer, answered).await {
-            Ok(false) => {}
-            Ok(true) if writer.opened_step() => {}
-            Ok(true) => writer.note(if answered.strange {
-                "These approvals are not known in this conversation."
-            } else {
-                STILL_WORKING
-            }),
+            Ok(Some(sentence)) if !writer.opened_step() => writer.note(sentence),
+            Ok(_) => {}
             Err(error) => return self.apologise(writer, &error),
         }
         writer.end(turn.as_ref().filter(|turn| turn.answer == writer.answer()));
     }
 
-    /// Tells what became of the answered questions. `true`: of some there is nothing to tell.
+    /// Tells what became of the answered questions. If of some there is nothing to tell, the
+    /// sentence that says why.
     async fn tell_answered(
         &self,
         writer: &mut Writer,
         answered: &Answered,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<&'static str>, StoreError> {
         let school = self.agent.store.school(&self.tenant);
-        let ids: Vec<ApprovalId> = answered.answers.iter().map(|answer| answer.approval).collect();
+        let ids: Vec<ApprovalId> = answered
+            .answers
+            .iter()
+            .map(|answer| answer.approval)
+            .collect();
         let rows = school.approvals_in(&self.conversation, &ids).await?;
         for row in &rows {
             writer.approval(row);
@@ -501,8 +513,13 @@ impl Place {
                 successor.iter().for_each(|row| writer.approval(row));
             }
         }
-        let owes = rows.iter().any(|row| writer.owes(row));
-        Ok(answered.strange || rows.len() < ids.len() || owes)
+        Ok(if answered.strange || rows.len() < ids.len() {
+            Some(NOT_KNOWN)
+        } else if rows.iter().any(|row| writer.owes(row)) {
+            Some(STILL_WORKING)
+        } else {
+            None
+        })
     }
 
     /// Going on after answers: outputs of the answered calls first, then the next step, in the same
@@ -513,7 +530,7 @@ impl Place {
             outlive(async move {
                 let id = crate::clock::now();
                 let mut writer = Writer::new(toshi_store::mint(id), toshi_store::mint(id));
-                writer.note("These approvals are not known in this conversation.");
+                writer.note(NOT_KNOWN);
                 writer.end(None);
                 self.out.send(&mut writer);
             });

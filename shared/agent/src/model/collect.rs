@@ -216,20 +216,41 @@ mod tests {
         const TEXT: &str = r#"{"choices":[{"delta":{"content":"all"}}]}"#;
         let end = |word| format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{word}"}}]}}"#);
         for word in ["max_tokens", "model_length", "end_turn", "error"] {
-            assert_eq!(collect(&[CALL, &end(word)]).unwrap().finish, Finish::Length, "{word}");
-            assert_eq!(collect(&[TEXT, &end(word)]).unwrap().finish, Finish::Stop, "{word}");
+            assert_eq!(
+                collect(&[CALL, &end(word)]).unwrap().finish,
+                Finish::Length,
+                "{word}"
+            );
+            assert_eq!(
+                collect(&[TEXT, &end(word)]).unwrap().finish,
+                Finish::Stop,
+                "{word}"
+            );
         }
         for word in ["stop", "tool_calls", "function_call"] {
-            assert_eq!(collect(&[CALL, &end(word)]).unwrap().finish, Finish::ToolCalls, "{word}");
-            assert_eq!(collect(&[TEXT, &end(word)]).unwrap().finish, Finish::Stop, "{word}");
+            assert_eq!(
+                collect(&[CALL, &end(word)]).unwrap().finish,
+                Finish::ToolCalls,
+                "{word}"
+            );
+            assert_eq!(
+                collect(&[TEXT, &end(word)]).unwrap().finish,
+                Finish::Stop,
+                "{word}"
+            );
         }
     }
 
     #[test]
     fn a_text_without_end_is_no_answer() {
         let mut collector = Collector::default();
-        let event = format!(r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#, "x".repeat(1_000));
-        let taken = (0..60).map(|_| collector.take(&event)).collect::<Result<Vec<_>, _>>();
+        let event = format!(
+            r#"{{"choices":[{{"delta":{{"content":"{}"}}}}]}}"#,
+            "x".repeat(1_000)
+        );
+        let taken = (0..60)
+            .map(|_| collector.take(&event))
+            .collect::<Result<Vec<_>, _>>();
         assert_eq!(taken, Err(ModelError::Unreadable));
     }
 

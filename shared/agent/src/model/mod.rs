@@ -116,8 +116,21 @@ impl Model {
         &self.config.model
     }
 
-    /// Asks for one step; text is handed on as it comes.
+    /// Asks for one step, which may take `within`; text is handed on as it comes.
     pub async fn step(
+        &self,
+        key: &SecretString,
+        prompt: &Prompt,
+        within: Duration,
+        on_text: impl FnMut(&str),
+    ) -> Result<ModelStep, ModelError> {
+        // A server that trickles is never silent for long.
+        tokio::time::timeout(within, self.answer(key, prompt, on_text))
+            .await
+            .unwrap_or(Err(ModelError::Timeout))
+    }
+
+    async fn answer(
         &self,
         key: &SecretString,
         prompt: &Prompt,
@@ -195,7 +208,8 @@ impl Model {
             messages: vec![PromptMessage::User("Answer with the word OK.".to_owned())],
             tools: Vec::new(),
         };
-        match self.step(key, &prompt, |_| {}).await {
+        let within = Duration::from_millis(MODEL_FIRST_BYTE_MS);
+        match self.step(key, &prompt, within, |_| {}).await {
             Ok(_) => ModelHealth {
                 ok: true,
                 detail: "the model answers".to_owned(),
@@ -205,5 +219,66 @@ impl Model {
                 detail: error.to_string(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+
+    /// A model on one connection, which writes a beginning and then `again` for ever.
+    async fn model(beginning: &'static str, again: &'static str) -> (Model, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            _ = stream.read(&mut [0; 4096]).await;
+            _ = stream.write_all(beginning.as_bytes()).await;
+            while stream.write_all(again.as_bytes()).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let config = ModelConfig {
+            url,
+            model: "m".to_owned(),
+        };
+        (Model::new(http, config), serving)
+    }
+
+    const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+
+    #[tokio::test]
+    async fn a_server_that_only_says_that_it_is_alive_gets_no_more_than_its_time() {
+        let (model, _serving) = model(HEAD, ": alive\n\n").await;
+        let within = Duration::from_millis(300);
+        let start = std::time::Instant::now();
+        let step = model
+            .step(&"key".to_owned().into(), &Prompt::default(), within, |_| {})
+            .await;
+        assert_eq!(step, Err(ModelError::Timeout));
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_never_stops_is_not_read_for_ever() {
+        const EVENT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}}]}\n\n";
+        let (model, _serving) = model(HEAD, &*EVENT.repeat(400).leak()).await;
+        let within = Duration::from_secs(60);
+        let mut heard = 0;
+        let step = model
+            .step(
+                &"key".to_owned().into(),
+                &Prompt::default(),
+                within,
+                |text| heard += text.len(),
+            )
+            .await;
+        assert_eq!(step, Err(ModelError::Unreadable));
+        assert!((1..=48 * 1024).contains(&heard), "{heard}");
     }
 }

@@ -20,10 +20,16 @@ async fn a_write_shows_its_card_after_the_commit_and_lets_go_of_the_conversation
     let id = scene.one_pending().await;
     let call = screen.calls()[0].clone();
     assert_eq!(call["approval"]["id"], id.to_string());
-    assert_eq!(call["approval"]["requestReason"], "You asked me to post this to #general.");
+    assert_eq!(
+        call["approval"]["requestReason"],
+        "You asked me to post this to #general."
+    );
     let arguments = json!({ "channel": "#general", "text": "Sports day moved to Friday" });
     assert_eq!(call["input"], arguments);
-    assert_eq!(call["approval"]["descriptor"]["account"], "Lakeside workspace");
+    assert_eq!(
+        call["approval"]["descriptor"]["account"],
+        "Lakeside workspace"
+    );
     assert_eq!(call["toolMetadata"]["connection_id"], "demo-1");
     screen.assert_is_stored_as(&scene.last_answer().await);
     let row = scene.approval(id).await;
@@ -40,16 +46,26 @@ async fn an_approved_call_is_made_once_and_the_answer_goes_on_in_its_message() {
     let mut screen = scene.say(POST).await;
     let id = scene.one_pending().await;
     let chunks = scene.answer(&mut screen, &[(id, true)]).await;
-    assert_eq!(chunks[1]["type"], "tool-output-available", "the outcome comes first: {chunks:#?}");
+    assert_eq!(
+        chunks[1]["type"], "tool-output-available",
+        "the outcome comes first: {chunks:#?}"
+    );
     assert_eq!(screen.finish, "stop");
     assert_eq!(screen.states(), ["output-available"]);
     assert_eq!(screen.calls()[0]["output"]["ok"], true);
-    assert_eq!(screen.text(), "Posted “Sports day moved to Friday” to #general.");
+    assert_eq!(
+        screen.text(),
+        "Posted “Sports day moved to Friday” to #general."
+    );
     screen.assert_is_stored_as(&scene.last_answer().await);
     assert_eq!(scene.messages().await.len(), 2);
     let arguments = json!({ "channel": "#general", "text": "Sports day moved to Friday" });
     assert_eq!(scene.posts().await, [arguments]);
-    let records = scene.school().audit_of(Subject::Approval(id)).await.unwrap();
+    let records = scene
+        .school()
+        .audit_of(Subject::Approval(id))
+        .await
+        .unwrap();
     let events: Vec<RecordEvent> = records.iter().map(|record| record.event).collect();
     use RecordEvent::{Claimed, Decided, Requested, Settled};
     assert_eq!(events, [Requested, Decided, Claimed, Settled]);
@@ -101,7 +117,10 @@ async fn a_rejected_call_is_not_made_and_the_model_hears_the_reason() {
     assert!(!screen.would_send_again());
     screen.assert_is_stored_as(&scene.last_answer().await);
     let told = scene.told().await;
-    assert_eq!(told, ["denied by a person, not executed. Their reason: \"Wrong day\""]);
+    assert_eq!(
+        told,
+        ["denied by a person, not executed. Their reason: \"Wrong day\""]
+    );
     assert_eq!(scene.posts().await, [] as [Value; 0]);
     assert!(screen.text().contains("was not posted"));
     scene.assert_at_rest().await;
@@ -111,18 +130,31 @@ async fn a_rejected_call_is_not_made_and_the_model_hears_the_reason() {
 async fn two_writes_of_one_step_are_answered_in_any_order_and_the_model_goes_on_once() {
     for (first, first_approved) in [(0, true), (0, false), (1, true), (1, false)] {
         let scene = Scene::new().await;
-        let mut screen = scene.say("post \"One\" to #general and \"Two\" to #staff").await;
-        assert_eq!(screen.states(), ["approval-requested", "approval-requested"]);
+        let mut screen = scene
+            .say("post \"One\" to #general and \"Two\" to #staff")
+            .await;
+        assert_eq!(
+            screen.states(),
+            ["approval-requested", "approval-requested"]
+        );
         let ids = scene.pending().await;
         let asked = scene.prompts().await.len();
         let (id, other) = (ids[first], ids[1 - first]);
         let decide = |id, approved| scene.decide(id, answer_of(approved), Some("So it is"));
         decide(id, first_approved).await.unwrap();
         assert_eq!(scene.work().await, RunEnd::Idle);
-        let after_first = if first_approved { State::Succeeded } else { State::Rejected };
+        let after_first = if first_approved {
+            State::Succeeded
+        } else {
+            State::Rejected
+        };
         assert_eq!(scene.state(id).await, after_first);
         assert_eq!(scene.state(other).await, State::Pending);
-        assert_eq!(scene.prompts().await.len(), asked, "the step is not complete");
+        assert_eq!(
+            scene.prompts().await.len(),
+            asked,
+            "the step is not complete"
+        );
         decide(other, !first_approved).await.unwrap();
         assert_eq!(scene.work().await, RunEnd::Idle);
         assert_eq!(scene.prompts().await.len(), asked + 1, "one continuation");
@@ -143,15 +175,23 @@ async fn two_writes_of_one_step_are_answered_in_any_order_and_the_model_goes_on_
 }
 
 fn answer_of(approved: bool) -> Answer {
-    if approved { Answer::Approve } else { Answer::Reject }
+    if approved {
+        Answer::Approve
+    } else {
+        Answer::Reject
+    }
 }
 
 #[tokio::test]
 async fn both_answers_in_one_request_give_both_outcomes_and_one_step() {
     let scene = Scene::new().await;
-    let mut screen = scene.say("post \"One\" to #general and \"Two\" to #staff").await;
+    let mut screen = scene
+        .say("post \"One\" to #general and \"Two\" to #staff")
+        .await;
     let ids = scene.pending().await;
-    scene.answer(&mut screen, &[(ids[0], false), (ids[1], true)]).await;
+    scene
+        .answer(&mut screen, &[(ids[0], false), (ids[1], true)])
+        .await;
     assert_eq!(screen.states(), ["output-denied", "output-available"]);
     screen.assert_is_stored_as(&scene.last_answer().await);
     assert_eq!(scene.posts().await.len(), 1);
@@ -161,7 +201,9 @@ async fn both_answers_in_one_request_give_both_outcomes_and_one_step() {
 #[tokio::test]
 async fn the_first_of_two_answers_gets_a_reply_that_no_client_sends_again() {
     let scene = Scene::new().await;
-    let mut screen = scene.say("post \"One\" to #general and \"Two\" to #staff").await;
+    let mut screen = scene
+        .say("post \"One\" to #general and \"Two\" to #staff")
+        .await;
     let ids = scene.pending().await;
     scene.answer(&mut screen, &[(ids[1], true)]).await;
     assert_eq!(screen.states(), ["approval-requested", "output-available"]);
@@ -199,21 +241,43 @@ async fn a_new_message_while_a_question_waits_is_answered_and_the_later_approval
     assert!(second.text().starts_with("Hello!"));
     assert_ne!(second.id, first.id);
     let told = scene.told().await;
-    assert!(told[0].starts_with(&format!("pending {id}, not executed")), "{told:?}");
+    assert!(
+        told[0].starts_with(&format!("pending {id}, not executed")),
+        "{told:?}"
+    );
     assert_eq!(scene.state(id).await, State::Pending);
 
     scene.approve(id).await;
     assert_eq!(scene.work().await, RunEnd::Idle);
     let messages = scene.messages().await;
-    let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
-    assert_eq!(roles, ["user", "assistant", "user", "assistant", "assistant"]);
+    let roles: Vec<_> = messages
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        roles,
+        ["user", "assistant", "user", "assistant", "assistant"]
+    );
     let old = &messages[1]["parts"];
-    assert_eq!(old[1]["state"], "output-available", "the old card shows its outcome: {old:#?}");
-    assert_eq!(messages[4]["parts"][1]["text"], "Posted “Sports day moved to Friday” to #general.");
+    assert_eq!(
+        old[1]["state"], "output-available",
+        "the old card shows its outcome: {old:#?}"
+    );
+    assert_eq!(
+        messages[4]["parts"][1]["text"],
+        "Posted “Sports day moved to Friday” to #general."
+    );
     assert_eq!(scene.posts().await.len(), 1);
-    let note = scene.prompts().await.last().unwrap()["messages"].as_array().unwrap().last().cloned();
+    let note = scene.prompts().await.last().unwrap()["messages"]
+        .as_array()
+        .unwrap()
+        .last()
+        .cloned();
     let note = note.unwrap()["content"].as_str().unwrap().to_owned();
-    assert!(note.starts_with("The calls of an earlier request are settled now"), "{note}");
+    assert!(
+        note.starts_with("The calls of an earlier request are settled now"),
+        "{note}"
+    );
     scene.assert_at_rest().await;
 }
 
@@ -242,10 +306,17 @@ async fn an_answer_that_rides_in_with_a_new_message_is_taken_and_told_to_the_mod
     first.answer(&id.to_string(), false, Some("Not now"));
     let mut body = message(&fresh_id(), "hello");
     let messages = body["messages"].as_array_mut().unwrap();
-    messages.insert(0, json!({ "id": first.id, "role": "assistant", "parts": first.parts }));
+    messages.insert(
+        0,
+        json!({ "id": first.id, "role": "assistant", "parts": first.parts }),
+    );
     let second = Screen::of(&scene.post(body).await.unwrap());
     assert_ne!(second.id, first.id);
-    assert_eq!(second.states(), [] as [&str; 0], "nothing of the old call is streamed");
+    assert_eq!(
+        second.states(),
+        [] as [&str; 0],
+        "nothing of the old call is streamed"
+    );
     assert_eq!(scene.state(id).await, State::Rejected);
     let told = scene.told().await;
     assert!(told[0].starts_with("denied by a person"), "{told:?}");
@@ -269,10 +340,7 @@ async fn fifty_decisions_and_eight_workers_make_one_call() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     });
-    let (decided, _) = tokio::join!(
-        join_all(decisions),
-        join_all(works)
-    );
+    let (decided, _) = tokio::join!(join_all(decisions), join_all(works));
     let first = decided.iter().filter(|result| result.is_ok()).count();
     assert_eq!(first, 1, "one decision is on record");
     while scene.work().await != RunEnd::Idle {}
@@ -284,7 +352,11 @@ async fn fifty_decisions_and_eight_workers_make_one_call() {
 
 #[tokio::test]
 async fn a_question_that_nobody_answered_expires_wakes_the_turn_and_is_no_refusal() {
-    let scene = Scene::with(Wanted { approval_ttl: Some(1), ..Wanted::default() }).await;
+    let scene = Scene::with(Wanted {
+        approval_ttl: Some(1),
+        ..Wanted::default()
+    })
+    .await;
     let screen = scene.say(POST).await;
     let id = scene.one_pending().await;
     assert_eq!(scene.work().await, RunEnd::Idle, "not due yet");
@@ -294,7 +366,10 @@ async fn a_question_that_nobody_answered_expires_wakes_the_turn_and_is_no_refusa
     assert!(due.iter().any(|due| due.id == id.to_string()), "{due:?}");
     scene.sweep(id, now()).await;
     let due = scene.due(now()).await;
-    assert!(due.iter().any(|due| due.id.is_empty()), "the conversation is due: {due:?}");
+    assert!(
+        due.iter().any(|due| due.id.is_empty()),
+        "the conversation is due: {due:?}"
+    );
     assert_eq!(scene.work().await, RunEnd::Idle);
     assert_eq!(scene.state(id).await, State::Expired);
     let told = scene.told().await;
@@ -303,9 +378,16 @@ async fn a_question_that_nobody_answered_expires_wakes_the_turn_and_is_no_refusa
     let answer = scene.last_answer().await;
     assert_eq!(answer["id"], screen.id);
     assert_eq!(answer["parts"][1]["state"], "output-error");
-    assert_eq!(answer["parts"][1]["errorText"], "Nobody answered in time. Nothing was done.");
+    assert_eq!(
+        answer["parts"][1]["errorText"],
+        "Nobody answered in time. Nothing was done."
+    );
     assert_eq!(scene.posts().await, [] as [Value; 0]);
-    let records = scene.school().audit_of(Subject::Approval(id)).await.unwrap();
+    let records = scene
+        .school()
+        .audit_of(Subject::Approval(id))
+        .await
+        .unwrap();
     assert_eq!(records.last().unwrap().event, RecordEvent::Expired);
     assert_eq!(records.last().unwrap().actor, toshi_core::Actor::System);
     scene.assert_at_rest().await;
@@ -313,7 +395,11 @@ async fn a_question_that_nobody_answered_expires_wakes_the_turn_and_is_no_refusa
 
 #[tokio::test]
 async fn a_late_yes_finds_the_question_expired_and_says_so_on_the_card() {
-    let scene = Scene::with(Wanted { approval_ttl: Some(1), ..Wanted::default() }).await;
+    let scene = Scene::with(Wanted {
+        approval_ttl: Some(1),
+        ..Wanted::default()
+    })
+    .await;
     let mut screen = scene.say(POST).await;
     let id = scene.one_pending().await;
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
@@ -362,19 +448,36 @@ async fn while_somebody_else_has_the_conversation_the_answer_is_followed() {
     let scene = Scene::new().await;
     let mut screen = scene.say(POST).await;
     let id = scene.one_pending().await;
-    let (_meta, lease) = scene.school().take(&scene.conversation(), now()).await.unwrap().unwrap();
+    let (_meta, lease) = scene
+        .school()
+        .take(&scene.conversation(), now())
+        .await
+        .unwrap()
+        .unwrap();
     let other = scene.another_agent();
     let conversation = scene.conversation();
     let later = async {
         tokio::time::sleep(std::time::Duration::from_millis(700)).await;
         let how = toshi_store::Release::LeaveDue(0);
-        assert!(scene.school().release(&conversation, &lease, how, now()).await.unwrap());
-        assert_eq!(work(&other, &scene.tenant, &conversation).await.unwrap(), RunEnd::Idle);
+        assert!(
+            scene
+                .school()
+                .release(&conversation, &lease, how, now())
+                .await
+                .unwrap()
+        );
+        assert_eq!(
+            work(&other, &scene.tenant, &conversation).await.unwrap(),
+            RunEnd::Idle
+        );
     };
     let answers = [(id, true)];
     let (_, ()) = tokio::join!(scene.answer(&mut screen, &answers), later);
     assert_eq!(screen.states(), ["output-available"]);
-    assert_eq!(screen.text(), "Posted “Sports day moved to Friday” to #general.");
+    assert_eq!(
+        screen.text(),
+        "Posted “Sports day moved to Friday” to #general."
+    );
     screen.assert_is_stored_as(&scene.last_answer().await);
     assert_eq!(scene.posts().await.len(), 1);
 }
@@ -405,7 +508,14 @@ async fn a_kill_switch_after_the_approval_blocks_the_call() {
         scene.school().set_kill(scope, true).await.unwrap();
         assert_eq!(scene.work().await, RunEnd::Idle);
         assert_eq!(scene.state(id).await, State::Blocked, "{scope}");
-        assert!(scene.told().await.last().unwrap().starts_with("blocked by policy"));
+        assert!(
+            scene
+                .told()
+                .await
+                .last()
+                .unwrap()
+                .starts_with("blocked by policy")
+        );
         assert_eq!(scene.last_answer().await["id"], screen.id);
         scene.school().set_kill(scope, false).await.unwrap();
     }
@@ -450,13 +560,30 @@ async fn deleting_a_conversation_withdraws_its_questions() {
     let scene = Scene::new().await;
     scene.say(POST).await;
     let id = scene.one_pending().await;
-    let erased = scene.agent.erase(&scene.tenant, &scene.conversation()).await.unwrap();
+    let erased = scene
+        .agent
+        .erase(&scene.tenant, &scene.conversation())
+        .await
+        .unwrap();
     assert_eq!(erased, toshi_agent::Erased::Done);
     assert_eq!(scene.state(id).await, State::Voided);
     let row = scene.approval(id).await;
-    let event = Event::Decide { answer: Answer::Approve, reason: None };
-    assert!(scene.school().transition(&row, event, &Cause::system(), now()).await.is_err());
-    assert_eq!(scene.work().await, RunEnd::Idle);
+    let event = Event::Decide {
+        answer: Answer::Approve,
+        reason: None,
+    };
+    assert!(
+        scene
+            .school()
+            .transition(&row, event, &Cause::system(), now())
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        scene.work().await,
+        RunEnd::Busy,
+        "nothing is there to be worked"
+    );
     assert_eq!(scene.posts().await, [] as [Value; 0]);
     let said = scene.post(message(&fresh_id(), "hello")).await;
     assert!(matches!(said, Err(toshi_agent::ChatError::Deleted)));
@@ -473,12 +600,23 @@ async fn an_invocation_with_too_little_time_hands_over_and_sends_a_hint() {
         let budget = toshi_agent::Budget::until(now().plus(left));
         let (tenant, conversation) = (&scene.tenant, scene.conversation());
         let sink = Sink::default();
-        let run = scene.agent.run(tenant, &conversation, Entry::Take, Scope::All, budget, sink, None);
+        let run = scene.agent.run(
+            tenant,
+            &conversation,
+            Entry::Take,
+            Scope::All,
+            budget,
+            sink,
+            None,
+        );
         assert_eq!(run.await.unwrap(), RunEnd::HandedOver);
         assert_eq!(scene.state(id).await, state, "{left}");
         assert_eq!(scene.stage.hints().await.len(), 1);
         let due = scene.due(now()).await;
-        assert!(due.iter().any(|due| due.id.is_empty()), "it is due: {due:?}");
+        assert!(
+            due.iter().any(|due| due.id.is_empty()),
+            "it is due: {due:?}"
+        );
     }
     assert_eq!(scene.work().await, RunEnd::Idle);
     assert!(scene.last_text().await.starts_with("Posted"));
@@ -494,7 +632,11 @@ async fn a_chat_request_runs_its_own_turn_and_hints_at_the_others() {
     scene.stage.hints().await;
     let second = scene.say("hello").await;
     assert_eq!(second.finish, "stop");
-    assert_eq!(scene.state(id).await, State::Approved, "not this invocation's");
+    assert_eq!(
+        scene.state(id).await,
+        State::Approved,
+        "not this invocation's"
+    );
     assert_eq!(scene.stage.hints().await.len(), 1);
     assert_eq!(scene.work().await, RunEnd::Idle);
     assert_eq!(scene.state(id).await, State::Succeeded);

@@ -58,7 +58,12 @@ fn faults() -> Vec<Fault> {
             1,
             "failed, did not run: the connection ended before an answer",
         ),
-        unknown("mcp.demo.status_after_commit", json!(404), 1, "failed, did not run: the server"),
+        unknown(
+            "mcp.demo.status_after_commit",
+            json!(404),
+            1,
+            "failed, did not run: the server",
+        ),
         unknown("mcp.demo.status_after_commit", json!(500), 1, status),
         unknown("mcp.demo.status_after_commit", json!(503), 1, status),
         unknown(
@@ -78,10 +83,26 @@ fn faults() -> Vec<Fault> {
             json!(-32602),
             "failed, did not run: the server answered error -32602",
         ),
-        refused("mcp.demo.reject_with", json!(400), "failed, did not run: the server answered HTTP 400"),
-        refused("mcp.demo.reject_with", json!(401), "failed, did not run: the server answered HTTP 401"),
-        refused("mcp.demo.reject_with", json!(403), "failed, did not run: the server answered HTTP 403"),
-        refused("mcp.demo.reject_with", json!(429), "failed, did not run: the server answered HTTP 429"),
+        refused(
+            "mcp.demo.reject_with",
+            json!(400),
+            "failed, did not run: the server answered HTTP 400",
+        ),
+        refused(
+            "mcp.demo.reject_with",
+            json!(401),
+            "failed, did not run: the server answered HTTP 401",
+        ),
+        refused(
+            "mcp.demo.reject_with",
+            json!(403),
+            "failed, did not run: the server answered HTTP 403",
+        ),
+        refused(
+            "mcp.demo.reject_with",
+            json!(429),
+            "failed, did not run: the server answered HTTP 429",
+        ),
         Fault {
             switch: "mcp.demo.is_error",
             value: json!(true),
@@ -118,8 +139,16 @@ async fn each_fault_of_a_write_ends_in_its_state_and_is_never_sent_again() {
         assert_eq!(answer["id"], screen.id, "{name}");
         assert_eq!(answer["parts"][1]["state"], "output-error", "{name}");
         assert_eq!(answer["parts"][1]["errorText"], fault.person, "{name}");
-        assert_eq!(answer["parts"].as_array().unwrap().len(), 4, "{name}: the turn went on");
-        assert_eq!(scene.approval(id).await.attempt.unwrap().number, 1, "{name}");
+        assert_eq!(
+            answer["parts"].as_array().unwrap().len(),
+            4,
+            "{name}: the turn went on"
+        );
+        assert_eq!(
+            scene.approval(id).await.attempt.unwrap().number,
+            1,
+            "{name}"
+        );
     }
     scene.assert_at_rest().await;
 }
@@ -147,7 +176,9 @@ async fn a_chat_answer_to_an_unknown_outcome_settles_its_card() {
     let scene = Scene::new().await;
     let mut screen = scene.say(POST).await;
     let id = scene.one_pending().await;
-    scene.switch("mcp.demo.drop_reply_after_commit", json!(true)).await;
+    scene
+        .switch("mcp.demo.drop_reply_after_commit", json!(true))
+        .await;
     scene.answer(&mut screen, &[(id, true)]).await;
     assert_eq!(screen.states(), ["output-error"]);
     assert_eq!(screen.calls()[0]["errorText"], UNKNOWN_PERSON);
@@ -176,20 +207,29 @@ async fn a_server_that_hangs_is_given_up_after_the_calls_own_time() {
 #[tokio::test]
 async fn the_same_call_is_refused_while_its_outcome_is_unknown_and_possible_once_it_is_resolved() {
     let scene = Scene::new().await;
-    scene.switch("mcp.demo.drop_reply_after_commit", json!(true)).await;
+    scene
+        .switch("mcp.demo.drop_reply_after_commit", json!(true))
+        .await;
     scene.say(POST).await;
     let first = scene.one_pending().await;
     scene.approve(first).await;
     scene.work().await;
     assert_eq!(scene.state(first).await, State::Unknown);
-    scene.switch("mcp.demo.drop_reply_after_commit", Value::Null).await;
+    scene
+        .switch("mcp.demo.drop_reply_after_commit", Value::Null)
+        .await;
 
     let blocked = scene.say(POST).await;
     assert_eq!(blocked.finish, "stop");
     assert_eq!(blocked.states(), ["output-error"]);
     assert_eq!(scene.pending().await, []);
     let told = scene.told().await;
-    assert!(told.last().unwrap().starts_with("blocked by policy, not executed: the same call"), "{told:?}");
+    assert!(
+        told.last()
+            .unwrap()
+            .starts_with("blocked by policy, not executed: the same call"),
+        "{told:?}"
+    );
     blocked.assert_is_stored_as(&scene.last_answer().await);
     // Another call of the same tool is none of it.
     scene.say("post \"Other\" to #general").await;
@@ -200,7 +240,10 @@ async fn the_same_call_is_refused_while_its_outcome_is_unknown_and_possible_once
     scene.resolve(first, false).await;
     scene.say("hello").await;
     let told = scene.told().await;
-    assert!(told[0].starts_with("failed, did not run: the outcome had been unknown"), "{told:?}");
+    assert!(
+        told[0].starts_with("failed, did not run: the outcome had been unknown"),
+        "{told:?}"
+    );
     scene.say(POST).await;
     let again = scene.one_pending().await;
     scene.approve(again).await;
@@ -213,13 +256,19 @@ async fn the_same_call_is_refused_while_its_outcome_is_unknown_and_possible_once
 #[tokio::test]
 async fn one_of_two_calls_in_a_step_may_be_blocked_and_the_other_asked() {
     let scene = Scene::new().await;
-    scene.switch("mcp.demo.drop_reply_after_commit", json!(true)).await;
+    scene
+        .switch("mcp.demo.drop_reply_after_commit", json!(true))
+        .await;
     scene.say(POST).await;
     let first = scene.one_pending().await;
     scene.approve(first).await;
     scene.work().await;
-    scene.switch("mcp.demo.drop_reply_after_commit", Value::Null).await;
-    let screen = scene.say("post \"Hi\" to #general and \"Ho\" to #staff").await;
+    scene
+        .switch("mcp.demo.drop_reply_after_commit", Value::Null)
+        .await;
+    let screen = scene
+        .say("post \"Hi\" to #general and \"Ho\" to #staff")
+        .await;
     assert_eq!(screen.states(), ["output-error", "approval-requested"]);
     screen.assert_is_stored_as(&scene.last_answer().await);
     let id = scene.one_pending().await;
@@ -243,7 +292,9 @@ async fn an_abandoned_call_is_unknown_and_its_late_result_still_counts() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         // As if two minutes had passed.
-        scene.sweep(id, toshi_test_support::now().plus(120_000)).await;
+        scene
+            .sweep(id, toshi_test_support::now().plus(120_000))
+            .await;
         assert_eq!(scene.state(id).await, State::Unknown);
     };
     tokio::join!(scene.work(), sweep);
@@ -256,7 +307,9 @@ async fn an_abandoned_call_is_unknown_and_its_late_result_still_counts() {
 #[tokio::test]
 async fn a_long_answer_is_shortened_for_the_model_and_kept_whole() {
     let scene = Scene::new().await;
-    scene.switch("mcp.demo.oversized_result", json!(400_000)).await;
+    scene
+        .switch("mcp.demo.oversized_result", json!(400_000))
+        .await;
     let mut screen = scene.say(POST).await;
     let id = scene.one_pending().await;
     scene.answer(&mut screen, &[(id, true)]).await;
@@ -273,11 +326,19 @@ async fn a_long_answer_is_shortened_for_the_model_and_kept_whole() {
 async fn a_definition_that_changed_before_the_call_is_asked_again_and_withheld() {
     let scene = Scene::new().await;
     for change in ["description", "schema", "annotations"] {
-        scene.switch("mcp.demo.changed_definition", Value::Null).await;
+        scene
+            .switch("mcp.demo.changed_definition", Value::Null)
+            .await;
         let mut screen = scene.say(&format!("post \"{change}\" to #general")).await;
-        assert_eq!(screen.states(), ["approval-requested"], "{change}: offered again");
+        assert_eq!(
+            screen.states(),
+            ["approval-requested"],
+            "{change}: offered again"
+        );
         let id = scene.one_pending().await;
-        scene.switch("mcp.demo.changed_definition", json!(change)).await;
+        scene
+            .switch("mcp.demo.changed_definition", json!(change))
+            .await;
         scene.answer(&mut screen, &[(id, true)]).await;
         assert_eq!(scene.state(id).await, State::Superseded, "{change}");
         let successor = scene.one_pending().await;
@@ -295,7 +356,14 @@ async fn a_definition_that_changed_before_the_call_is_asked_again_and_withheld()
         scene.answer(&mut screen, &[(successor, true)]).await;
         assert_eq!(scene.state(successor).await, State::Blocked);
         assert_eq!(screen.states(), ["output-error"]);
-        assert!(scene.told().await.last().unwrap().starts_with("blocked by policy"));
+        assert!(
+            scene
+                .told()
+                .await
+                .last()
+                .unwrap()
+                .starts_with("blocked by policy")
+        );
     }
     assert_eq!(scene.posts().await, [] as [Value; 0]);
     scene.assert_at_rest().await;
@@ -306,10 +374,14 @@ async fn a_definition_that_came_back_before_the_second_answer_is_asked_once_more
     let scene = Scene::new().await;
     let mut screen = scene.say(POST).await;
     let id = scene.one_pending().await;
-    scene.switch("mcp.demo.changed_definition", json!("description")).await;
+    scene
+        .switch("mcp.demo.changed_definition", json!("description"))
+        .await;
     scene.answer(&mut screen, &[(id, true)]).await;
     let second = scene.one_pending().await;
-    scene.switch("mcp.demo.changed_definition", Value::Null).await;
+    scene
+        .switch("mcp.demo.changed_definition", Value::Null)
+        .await;
     scene.answer(&mut screen, &[(second, true)]).await;
     assert_eq!(scene.state(second).await, State::Superseded);
     let third = scene.one_pending().await;
@@ -341,7 +413,10 @@ async fn a_server_that_cannot_be_reached_before_the_claim_means_not_sent() {
     scene.say(POST).await;
     let id = scene.one_pending().await;
     // A port that nothing listens on.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     scene.reach_tools_through(&format!("http://{free}"));
     scene.approve(id).await;
     assert_eq!(scene.work().await, RunEnd::Idle);
@@ -401,7 +476,10 @@ impl Slow {
                 });
             }
         });
-        Self { url, _serving: serving }
+        Self {
+            url,
+            _serving: serving,
+        }
     }
 }
 
@@ -411,19 +489,29 @@ async fn a_turn_whose_model_fails_is_done_and_says_why() {
         ("llm.status", json!(500), "the model cannot be reached"),
         ("llm.status", json!(429), "the model is busy"),
         ("llm.status", json!(401), "the model refused our key"),
-        ("llm.status", json!(400), "the model refused the request (HTTP 400)"),
+        (
+            "llm.status",
+            json!(400),
+            "the model refused the request (HTTP 400)",
+        ),
         ("llm.cut", json!(true), "the model's answer broke off"),
     ];
     let scene = Scene::new().await;
     for (switch, value, why) in rows {
         scene.switch(switch, value).await;
         let id = crate::scene::fresh_id();
-        let chunks = scene.post(crate::scene::message(&id, "hello")).await.unwrap();
+        let chunks = scene
+            .post(crate::scene::message(&id, "hello"))
+            .await
+            .unwrap();
         let screen = Screen::of(&chunks);
         let sentence = screen.error.clone().unwrap();
         assert!(sentence.contains(why), "{sentence}");
         assert_eq!(scene.last_text().await, sentence, "a reload shows it");
-        let again = scene.post(crate::scene::message(&id, "hello")).await.unwrap();
+        let again = scene
+            .post(crate::scene::message(&id, "hello"))
+            .await
+            .unwrap();
         assert_eq!(Screen::of(&again).error, Some(sentence), "so does a replay");
         let turn = scene.turns().await.pop().unwrap();
         assert!(matches!(turn.state, TurnState::Done { .. }));

@@ -19,8 +19,14 @@ impl Scene {
                 return round;
             }
             for one in due {
-                assert_eq!(one.kind, DueKind::Conversation, "nothing has run out: {one:?}");
-                work(&self.agent, &one.tenant, &one.conversation).await.unwrap();
+                assert_eq!(
+                    one.kind,
+                    DueKind::Conversation,
+                    "nothing has run out: {one:?}"
+                );
+                work(&self.agent, &one.tenant, &one.conversation)
+                    .await
+                    .unwrap();
             }
         }
         panic!("it is due for ever: {:?}", self.due(now()).await);
@@ -52,7 +58,10 @@ impl Scene {
 async fn without_any_hint_the_sweep_index_brings_an_approved_turn_to_its_end() {
     let scene = Scene::new().await;
     scene.say(POST).await;
-    assert!(scene.due(now()).await.is_empty(), "a question waits for a person, not for a sweep");
+    assert!(
+        scene.due(now()).await.is_empty(),
+        "a question waits for a person, not for a sweep"
+    );
     let id = scene.one_pending().await;
     scene.approve(id).await;
     assert!(scene.work_what_is_due().await >= 1);
@@ -80,17 +89,31 @@ async fn an_approval_just_before_a_new_message_is_not_forgotten_with_its_hint() 
 async fn messages_that_queued_up_behind_a_turn_are_all_answered_without_a_hint() {
     let scene = Scene::new().await;
     scene.say("hello").await;
-    let (_, lease) = scene.school().take(&scene.chat(), now()).await.unwrap().unwrap();
+    let (_, lease) = scene
+        .school()
+        .take(&scene.chat(), now())
+        .await
+        .unwrap()
+        .unwrap();
     for text in ["what channels are there", "read #staff", "hello again"] {
         assert!(matches!(scene.queue(text).await, Begun::Queued { .. }));
     }
     let how = toshi_store::Release::LeaveDue(0);
-    assert!(scene.school().release(&scene.chat(), &lease, how, now()).await.unwrap());
+    assert!(
+        scene
+            .school()
+            .release(&scene.chat(), &lease, how, now())
+            .await
+            .unwrap()
+    );
     scene.work_what_is_due().await;
     let messages = scene.messages().await;
     assert_eq!(messages.len(), 8);
     let said: Vec<_> = messages.iter().map(crate::scene::texts).collect();
-    assert_eq!([&said[2], &said[4], &said[6]], ["what channels are there", "read #staff", "hello again"]);
+    assert_eq!(
+        [&said[2], &said[4], &said[6]],
+        ["what channels are there", "read #staff", "hello again"]
+    );
     assert!(said[3].starts_with("These channels exist"));
     assert!(said[5].starts_with("The newest messages in #staff"));
     scene.assert_at_rest().await;
@@ -117,7 +140,9 @@ async fn several_turns_that_complete_at_once_all_go_on_without_a_hint() {
 #[tokio::test]
 async fn a_message_that_queues_up_while_a_turn_runs_is_worked_after_it() {
     let scene = Scene::new().await;
-    scene.switch("llm.first_byte_delay_ms", serde_json::json!(300)).await;
+    scene
+        .switch("llm.first_byte_delay_ms", serde_json::json!(300))
+        .await;
     let second = async {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         scene.say("what channels are there").await
@@ -131,7 +156,10 @@ async fn a_message_that_queues_up_while_a_turn_runs_is_worked_after_it() {
     };
     let (first, second, ()) = tokio::join!(scene.say("hello"), second, worker);
     assert!(first.text().starts_with("Hello!"));
-    assert!(second.text().starts_with("These channels exist"), "{second:#?}");
+    assert!(
+        second.text().starts_with("These channels exist"),
+        "{second:#?}"
+    );
     second.assert_is_stored_as(&scene.last_answer().await);
     assert_eq!(scene.messages().await.len(), 4);
     scene.assert_at_rest().await;
@@ -140,12 +168,17 @@ async fn a_message_that_queues_up_while_a_turn_runs_is_worked_after_it() {
 #[tokio::test]
 async fn doubled_and_simultaneous_hints_change_nothing() {
     let scene = Scene::new().await;
-    scene.say("post \"One\" to #general and \"Two\" to #staff").await;
+    scene
+        .say("post \"One\" to #general and \"Two\" to #staff")
+        .await;
     let ids = scene.pending().await;
     let agents: Vec<_> = (0..4).map(|_| scene.another_agent()).collect();
     let hint_all = || async {
         let chat = scene.chat();
-        let hints = agents.iter().chain(&agents).map(|agent| work(agent, &scene.tenant, &chat));
+        let hints = agents
+            .iter()
+            .chain(&agents)
+            .map(|agent| work(agent, &scene.tenant, &chat));
         for end in join_all(hints).await {
             assert!(matches!(end.unwrap(), RunEnd::Idle | RunEnd::Busy));
         }
@@ -158,7 +191,10 @@ async fn doubled_and_simultaneous_hints_change_nothing() {
     hint_all().await;
     let mut posts = scene.posts().await;
     posts.sort_by_key(|post| post["text"].to_string());
-    let posted: Vec<_> = posts.iter().map(|post| post["text"].as_str().unwrap()).collect();
+    let posted: Vec<_> = posts
+        .iter()
+        .map(|post| post["text"].as_str().unwrap())
+        .collect();
     assert_eq!(posted, ["One", "Two"]);
     assert_eq!(scene.prompts().await.len(), 2);
     scene.assert_at_rest().await;
@@ -177,15 +213,23 @@ async fn hints_for_what_does_not_exist_are_done_at_once() {
 #[tokio::test]
 async fn a_runner_that_lost_the_conversation_stops_and_its_stream_says_so() {
     let scene = Scene::new().await;
-    scene.switch("llm.first_byte_delay_ms", serde_json::json!(400)).await;
+    scene
+        .switch("llm.first_byte_delay_ms", serde_json::json!(400))
+        .await;
     let thief = async {
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         scene.lose_lease().await;
         let other = scene.another_agent();
-        assert_eq!(work(&other, &scene.tenant, &scene.chat()).await.unwrap(), RunEnd::Idle);
+        assert_eq!(
+            work(&other, &scene.tenant, &scene.chat()).await.unwrap(),
+            RunEnd::Idle
+        );
     };
     let (screen, ()) = tokio::join!(scene.say("hello"), thief);
-    assert_eq!(screen.error.as_deref(), Some("Another process took over this answer. Please reload."));
+    assert_eq!(
+        screen.error.as_deref(),
+        Some("Another process took over this answer. Please reload.")
+    );
     assert_eq!(screen.finish, "error");
     assert!(scene.last_text().await.starts_with("Hello!"));
     assert_eq!(scene.messages().await.len(), 2);
@@ -199,7 +243,9 @@ async fn a_result_that_comes_after_the_lease_was_lost_is_kept() {
     scene.say(POST).await;
     let id = scene.one_pending().await;
     scene.approve(id).await;
-    scene.switch("mcp.demo.delay_ms", serde_json::json!(500)).await;
+    scene
+        .switch("mcp.demo.delay_ms", serde_json::json!(500))
+        .await;
     let thief = async {
         while scene.state(id).await != State::Executing {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -207,13 +253,19 @@ async fn a_result_that_comes_after_the_lease_was_lost_is_kept() {
         scene.lose_lease().await;
         let other = scene.another_agent();
         // Somebody is sending: there is nothing to do but to wait.
-        assert_eq!(work(&other, &scene.tenant, &scene.chat()).await.unwrap(), RunEnd::Idle);
+        assert_eq!(
+            work(&other, &scene.tenant, &scene.chat()).await.unwrap(),
+            RunEnd::Idle
+        );
         assert_eq!(scene.state(id).await, State::Executing);
     };
     let (end, ()) = tokio::join!(scene.work(), thief);
     assert_eq!(end, RunEnd::Superseded);
     assert_eq!(scene.state(id).await, State::Succeeded);
-    assert!(!scene.stage.hints().await.is_empty(), "whoever comes next hears of it at once");
+    assert!(
+        !scene.stage.hints().await.is_empty(),
+        "whoever comes next hears of it at once"
+    );
     scene.work_what_is_due().await;
     assert_eq!(scene.posts().await.len(), 1);
     assert!(scene.last_text().await.starts_with("Posted"));

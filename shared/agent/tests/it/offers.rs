@@ -9,18 +9,33 @@ impl Scene {
     /// The tools and the system message of the last prompt.
     async fn offered(&self) -> (Vec<String>, String) {
         let prompt = self.prompts().await.pop().unwrap();
-        let tools = prompt.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
-        let names = tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned());
-        let system = prompt["messages"][0]["content"].as_str().unwrap().to_owned();
+        let tools = prompt
+            .get("tools")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        let names = tools
+            .iter()
+            .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned());
+        let system = prompt["messages"][0]["content"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         (names.collect(), system)
     }
 
     async fn person(&self, user: &str, role: Role) -> UserId {
-        self.stage.person(&self.tenant, "https://issuer.example", user, role).await
+        self.stage
+            .person(&self.tenant, "https://issuer.example", user, role)
+            .await
     }
 }
 
-const ALL: [&str; 3] = ["demo__list_channels", "demo__list_messages", "demo__post_message"];
+const ALL: [&str; 3] = [
+    "demo__list_channels",
+    "demo__list_messages",
+    "demo__post_message",
+];
 const READS: [&str; 2] = ["demo__list_channels", "demo__list_messages"];
 const NONE: [&str; 0] = [];
 
@@ -28,7 +43,9 @@ const NONE: [&str; 0] = [];
 async fn each_role_is_offered_what_it_may_use_and_hears_nothing_of_the_rest() {
     let scene = Scene::new().await;
     for role in Role::ALL {
-        let user = scene.person(&format!("lakeside-{}", role.as_str()), role).await;
+        let user = scene
+            .person(&format!("lakeside-{}", role.as_str()), role)
+            .await;
         scene.say_as(&user, "hello").await;
         let (names, system) = scene.offered().await;
         match role {
@@ -59,7 +76,12 @@ async fn a_write_is_shown_with_a_place_for_the_agents_reason_and_a_read_without(
     for tool in prompt["tools"].as_array().unwrap() {
         let function = &tool["function"];
         let write = function["name"] == "demo__post_message";
-        assert_eq!(function["parameters"]["properties"].get("_intent").is_some(), write);
+        assert_eq!(
+            function["parameters"]["properties"]
+                .get("_intent")
+                .is_some(),
+            write
+        );
         let description = function["description"].as_str().unwrap();
         assert_eq!(description.contains("a person is asked"), write);
     }
@@ -70,17 +92,23 @@ async fn a_withheld_tool_is_named_and_comes_back_with_its_definition() {
     let scene = Scene::new().await;
     scene.say("post \"Hi\" to #general").await;
     let id = scene.one_pending().await;
-    scene.switch("mcp.demo.changed_definition", json!("description")).await;
+    scene
+        .switch("mcp.demo.changed_definition", json!("description"))
+        .await;
     scene.approve(id).await;
     scene.work().await;
     scene.say("hello").await;
     let (names, system) = scene.offered().await;
     assert_eq!(names, READS);
     assert!(
-        system.contains("Demo workspace: post_message is not available: the tool's definition changed"),
+        system.contains(
+            "Demo workspace: post_message is not available: the tool's definition changed"
+        ),
         "{system}"
     );
-    scene.switch("mcp.demo.changed_definition", Value::Null).await;
+    scene
+        .switch("mcp.demo.changed_definition", Value::Null)
+        .await;
     scene.say("hello").await;
     let (names, system) = scene.offered().await;
     assert_eq!(names, ALL);
@@ -114,12 +142,15 @@ async fn a_connection_that_is_down_or_stopped_is_named_to_those_who_use_it() {
 async fn lists_and_write_mode_narrow_the_offer() {
     let scene = Scene::new().await;
     let mut connection = scene.school().connections().await.unwrap().remove(0);
-    let mut rows: Vec<(WriteMode, &[&str], &[&str], &[&str])> = Vec::new();
-    rows.push((WriteMode::Deny, &[], &[], &READS));
-    rows.push((WriteMode::All, &[], &["list_messages"], &[ALL[0], ALL[2]]));
-    rows.push((WriteMode::Allowlist, &[], &[], &READS));
-    rows.push((WriteMode::Allowlist, &["post_message"], &[], &[ALL[2]]));
-    rows.push((WriteMode::All, &["post_message"], &["post_message"], &[]));
+    const NO: &[&str] = &[];
+    const POST: &[&str] = &["post_message"];
+    let rows: [(_, &[&str], &[&str], &[&str]); 5] = [
+        (WriteMode::Deny, NO, NO, &READS),
+        (WriteMode::All, NO, &["list_messages"], &[ALL[0], ALL[2]]),
+        (WriteMode::Allowlist, NO, NO, &READS),
+        (WriteMode::Allowlist, POST, NO, &[ALL[2]]),
+        (WriteMode::All, POST, POST, NO),
+    ];
     for (mode, allow, deny, offered) in rows {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         connection.write_mode = mode;
@@ -128,7 +159,11 @@ async fn lists_and_write_mode_narrow_the_offer() {
         connection.epoch += 1;
         scene.school().update_connection(&connection).await.unwrap();
         scene.say("hello").await;
-        assert_eq!(scene.offered().await.0, offered, "{mode:?} {allow:?} {deny:?}");
+        assert_eq!(
+            scene.offered().await.0,
+            offered,
+            "{mode:?} {allow:?} {deny:?}"
+        );
     }
 }
 

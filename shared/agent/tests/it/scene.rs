@@ -63,15 +63,22 @@ impl Scene {
     }
 
     pub(crate) async fn with(wanted: Wanted) -> Self {
-        let folder = std::env::temp_dir().join(format!("toshi-agent-{:016x}", rand::random::<u64>()));
+        let folder =
+            std::env::temp_dir().join(format!("toshi-agent-{:016x}", rand::random::<u64>()));
         let folder = Folder(folder);
         let sandbox = sandbox(&folder, 0).await;
         let url = format!("http://{}", sandbox.address());
         let stage = Stage::new().await;
         let tenant = stage.school("lakeside", ISSUER, "api").await;
-        let admin = stage.person(&tenant, ISSUER, "lakeside-admin", Role::Admin).await;
+        let admin = stage
+            .person(&tenant, ISSUER, "lakeside-admin", Role::Admin)
+            .await;
         let secret = "audit key".to_owned().into();
-        stage.vault.set_platform_secret(&stage.store, "hmac", &secret, false).await.unwrap();
+        stage
+            .vault
+            .set_platform_secret(&stage.store, "hmac", &secret, false)
+            .await
+            .unwrap();
         let agent = build(&stage, &url, &wanted, None);
         let scene = Self {
             stage,
@@ -108,8 +115,15 @@ impl Scene {
             epoch: 1,
             connected_at: now(),
         };
-        let token = AccessToken { version: 1, secret: "demo-lakeside-token".to_owned().into() };
-        let target = Target { tenant: &self.tenant, connection: &row, token: &token };
+        let token = AccessToken {
+            version: 1,
+            secret: "demo-lakeside-token".to_owned().into(),
+        };
+        let target = Target {
+            tenant: &self.tenant,
+            connection: &row,
+            token: &token,
+        };
         let tools = self.agent.tools.list(&target).await.unwrap();
         let tools: Vec<ToolRow> = tools
             .into_iter()
@@ -121,7 +135,10 @@ impl Scene {
             })
             .collect();
         let school = self.school();
-        school.put_connection(&self.stage.vault, &row, &token.secret, &tools).await.unwrap();
+        school
+            .put_connection(&self.stage.vault, &row, &token.secret, &tools)
+            .await
+            .unwrap();
     }
 
     pub(crate) fn school(&self) -> School<'_> {
@@ -150,19 +167,34 @@ impl Scene {
 
     pub(crate) async fn switch(&self, name: &str, value: Value) {
         let url = format!("{}/_sandbox/switches", self.url);
-        let response = self.http.put(url).json(&json!({ name: value })).send().await.unwrap();
+        let response = self
+            .http
+            .put(url)
+            .json(&json!({ name: value }))
+            .send()
+            .await
+            .unwrap();
         assert_eq!(response.status(), 200, "{name}");
     }
 
     async fn get(&self, path: &str) -> Value {
-        let response = self.http.get(format!("{}{path}", self.url)).send().await.unwrap();
+        let response = self
+            .http
+            .get(format!("{}{path}", self.url))
+            .send()
+            .await
+            .unwrap();
         response.json().await.unwrap()
     }
 
     /// The calls of one tool that took effect at the server.
     pub(crate) async fn calls(&self, tool: &str) -> Vec<Value> {
         let calls = self.get("/_sandbox/mcp/calls").await;
-        let calls = calls.as_array().unwrap().iter().filter(|call| call["tool"] == tool);
+        let calls = calls
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|call| call["tool"] == tool);
         calls.map(|call| call["arguments"].clone()).collect()
     }
 
@@ -172,7 +204,11 @@ impl Scene {
 
     /// What the model was asked, oldest first.
     pub(crate) async fn prompts(&self) -> Vec<Value> {
-        self.get("/_sandbox/llm/requests").await.as_array().unwrap().clone()
+        self.get("/_sandbox/llm/requests")
+            .await
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     /// The results that the model was shown in its last prompt.
@@ -180,7 +216,9 @@ impl Scene {
         let prompts = self.prompts().await;
         let messages = prompts.last().unwrap()["messages"].as_array().unwrap();
         let results = messages.iter().filter(|message| message["role"] == "tool");
-        results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+        results
+            .map(|message| message["content"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     // What a client posts.
@@ -189,7 +227,11 @@ impl Scene {
         self.post_as(&self.admin, body).await
     }
 
-    pub(crate) async fn post_as(&self, user: &UserId, body: Value) -> Result<Vec<Value>, ChatError> {
+    pub(crate) async fn post_as(
+        &self,
+        user: &UserId,
+        body: Value,
+    ) -> Result<Vec<Value>, ChatError> {
         let request = ChatRequest {
             tenant: self.tenant.clone(),
             user: user.clone(),
@@ -212,11 +254,20 @@ impl Scene {
     }
 
     pub(crate) async fn say_as(&self, user: &UserId, text: &str) -> Screen {
-        Screen::of(&self.post_as(user, message(&fresh_id(), text)).await.unwrap())
+        Screen::of(
+            &self
+                .post_as(user, message(&fresh_id(), text))
+                .await
+                .unwrap(),
+        )
     }
 
     /// Answers cards in the chat, as the AI SDK's client does, and looks at what comes.
-    pub(crate) async fn answer(&self, screen: &mut Screen, answers: &[(ApprovalId, bool)]) -> Vec<Value> {
+    pub(crate) async fn answer(
+        &self,
+        screen: &mut Screen,
+        answers: &[(ApprovalId, bool)],
+    ) -> Vec<Value> {
         for (id, approved) in answers {
             screen.answer(&id.to_string(), *approved, None);
         }
@@ -236,8 +287,13 @@ impl Scene {
         reason: Option<&str>,
     ) -> Result<Approval, TransitionError> {
         let row = self.approval(id).await;
-        let event = Event::Decide { answer, reason: reason.map(ToOwned::to_owned) };
-        self.school().transition(&row, event, &self.by_admin(), now()).await
+        let event = Event::Decide {
+            answer,
+            reason: reason.map(ToOwned::to_owned),
+        };
+        self.school()
+            .transition(&row, event, &self.by_admin(), now())
+            .await
     }
 
     pub(crate) async fn approve(&self, id: ApprovalId) -> Approval {
@@ -250,8 +306,14 @@ impl Scene {
 
     pub(crate) async fn resolve(&self, id: ApprovalId, done: bool) -> Approval {
         let row = self.approval(id).await;
-        let event = Event::Resolve { done, reason: "I looked".to_owned() };
-        self.school().transition(&row, event, &self.by_admin(), now()).await.unwrap()
+        let event = Event::Resolve {
+            done,
+            reason: "I looked".to_owned(),
+        };
+        self.school()
+            .transition(&row, event, &self.by_admin(), now())
+            .await
+            .unwrap()
     }
 
     fn by_admin(&self) -> Cause {
@@ -260,19 +322,32 @@ impl Scene {
             name: "The admin".to_owned(),
             role: Role::Admin,
         };
-        Cause { actor, how: How::Web, request: None }
+        Cause {
+            actor,
+            how: How::Web,
+            request: None,
+        }
     }
 
     /// What the worker does with one hint.
     pub(crate) async fn work(&self) -> RunEnd {
-        work(&self.agent, &self.tenant, &self.conversation()).await.unwrap()
+        work(&self.agent, &self.tenant, &self.conversation())
+            .await
+            .unwrap()
     }
 
     /// What the sweep does for approvals whose time has run out.
     pub(crate) async fn sweep(&self, id: ApprovalId, at: Millis) {
         let row = self.approval(id).await;
-        let event = if row.state == State::Executing { Event::Abandon } else { Event::Expire };
-        self.school().transition(&row, event, &Cause::system(), at).await.unwrap();
+        let event = if row.state == State::Executing {
+            Event::Abandon
+        } else {
+            Event::Expire
+        };
+        self.school()
+            .transition(&row, event, &Cause::system(), at)
+            .await
+            .unwrap();
     }
 
     /// Everything that the sweep index names at that time.
@@ -297,7 +372,9 @@ impl Scene {
         match update.send().await {
             Ok(_) => {}
             Err(error) => {
-                let free = error.into_service_error().is_conditional_check_failed_exception();
+                let free = error
+                    .into_service_error()
+                    .is_conditional_check_failed_exception();
                 assert!(free, "the lease cannot be ended");
             }
         }
@@ -319,7 +396,11 @@ impl Scene {
 
     /// The open questions, in the order in which they were asked.
     pub(crate) async fn pending(&self) -> Vec<ApprovalId> {
-        let rows = self.school().open_approvals(&self.admin, 100).await.unwrap();
+        let rows = self
+            .school()
+            .open_approvals(&self.admin, 100)
+            .await
+            .unwrap();
         let mut ids: Vec<ApprovalId> = rows.iter().map(|row| row.approval_id).collect();
         ids.sort();
         ids
@@ -333,14 +414,20 @@ impl Scene {
 
     /// The conversation as a page loads it.
     pub(crate) async fn messages(&self) -> Vec<Value> {
-        let page = self.agent.messages(&self.tenant, &self.conversation(), None, 50).await;
+        let page = self
+            .agent
+            .messages(&self.tenant, &self.conversation(), None, 50)
+            .await;
         page.unwrap().unwrap().items
     }
 
     /// The last message of the assistant as a page loads it.
     pub(crate) async fn last_answer(&self) -> Value {
         let messages = self.messages().await;
-        messages.into_iter().rfind(|message| message["role"] == "assistant").unwrap()
+        messages
+            .into_iter()
+            .rfind(|message| message["role"] == "assistant")
+            .unwrap()
     }
 
     pub(crate) async fn last_text(&self) -> String {
@@ -354,7 +441,13 @@ impl Scene {
         ids.dedup();
         let mut turns = Vec::new();
         for id in ids {
-            turns.push(self.school().turn(&self.conversation(), id).await.unwrap().unwrap());
+            turns.push(
+                self.school()
+                    .turn(&self.conversation(), id)
+                    .await
+                    .unwrap()
+                    .unwrap(),
+            );
         }
         turns
     }
@@ -362,9 +455,18 @@ impl Scene {
     /// Nobody holds the conversation, nothing in it waits to be done, and every chain of records
     /// reaches its row.
     pub(crate) async fn assert_at_rest(&self) {
-        let meta = self.school().meta(&self.conversation()).await.unwrap().unwrap();
+        let meta = self
+            .school()
+            .meta(&self.conversation())
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(meta.lease_until, None);
-        let running = self.agent.running(&self.tenant, &self.conversation()).await.unwrap();
+        let running = self
+            .agent
+            .running(&self.tenant, &self.conversation())
+            .await
+            .unwrap();
         assert_eq!(running, None);
         for turn in self.turns().await {
             assert_eq!(meta.open.contains(&turn.turn), !turn.is_done(), "{turn:?}");
@@ -373,17 +475,29 @@ impl Scene {
     }
 
     pub(crate) async fn assert_audited(&self) {
-        for row in self.school().recent_approvals(None, 100).await.unwrap().items {
+        for row in self
+            .school()
+            .recent_approvals(None, 100)
+            .await
+            .unwrap()
+            .items
+        {
             let subject = Subject::Approval(row.approval_id);
             let records = self.school().audit_of(subject).await.unwrap();
             assert_eq!(records.len() as u64, row.seq);
-            let seal = Seal { seq: row.seq, head: row.head };
+            let seal = Seal {
+                seq: row.seq,
+                head: row.head,
+            };
             verify_chain(&subject.to_string(), &records, Some(&seal)).unwrap();
         }
         for turn in self.turns().await {
             let subject = Subject::Turn(turn.turn);
             let records = self.school().audit_of(subject).await.unwrap();
-            let seal = turn.head.map(|head| Seal { seq: turn.seq, head });
+            let seal = turn.head.map(|head| Seal {
+                seq: turn.seq,
+                head,
+            });
             verify_chain(&subject.to_string(), &records, seal.as_ref()).unwrap();
         }
     }
@@ -395,7 +509,15 @@ pub(crate) async fn work(
     conversation: &ConversationId,
 ) -> Result<RunEnd, RunError> {
     let sink = Sink::default();
-    let run = agent.run(tenant, conversation, Entry::Take, Scope::All, budget(), sink, None);
+    let run = agent.run(
+        tenant,
+        conversation,
+        Entry::Take,
+        Scope::All,
+        budget(),
+        sink,
+        None,
+    );
     Box::pin(run).await
 }
 
@@ -430,15 +552,24 @@ pub(crate) fn continued(screen: &Screen) -> Value {
 /// All words of a stored message.
 pub(crate) fn texts(message: &Value) -> String {
     let parts = message["parts"].as_array().unwrap().iter();
-    parts.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+    parts
+        .filter_map(|part| part["text"].as_str())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 async fn sandbox(folder: &Folder, port: u16) -> Sandbox {
-    Sandbox::start(Options::new(port, &folder.0, folder.0.join("web"))).await.unwrap()
+    Sandbox::start(Options::new(port, &folder.0, folder.0.join("web")))
+        .await
+        .unwrap()
 }
 
 fn build(stage: &Stage, url: &str, wanted: &Wanted, mcp: Option<&str>) -> Arc<Agent> {
-    let Wanted { model, approval_ttl, no_key } = wanted;
+    let Wanted {
+        model,
+        approval_ttl,
+        no_key,
+    } = wanted;
     let sandbox = |path: &str| format!("{url}/_sandbox/{path}");
     let variable = |name: &'static str| match name {
         "TOSHI_LLM_URL" => Some(model.clone().unwrap_or_else(|| sandbox("llm/v1"))),
@@ -450,6 +581,10 @@ fn build(stage: &Stage, url: &str, wanted: &Wanted, mcp: Option<&str>) -> Arc<Ag
         _ => None,
     };
     let config = AgentConfig::read(variable, true).unwrap();
-    let (store, vault, queue) = (stage.store.clone(), stage.vault.clone(), stage.queue.clone());
+    let (store, vault, queue) = (
+        stage.store.clone(),
+        stage.vault.clone(),
+        stage.queue.clone(),
+    );
     Arc::new(config.build(store, vault, queue).unwrap())
 }

@@ -19,12 +19,22 @@ pub(crate) struct Says {
 
 impl Says {
     pub(crate) fn text(text: &'static str) -> Self {
-        Self { text, calls: Vec::new(), finish: "stop" }
+        Self {
+            text,
+            calls: Vec::new(),
+            finish: "stop",
+        }
     }
 
     pub(crate) fn calls(calls: &[(&'static str, &str)]) -> Self {
-        let calls = calls.iter().map(|(name, arguments)| (*name, (*arguments).to_owned()));
-        Self { text: "", calls: calls.collect(), finish: "tool_calls" }
+        let calls = calls
+            .iter()
+            .map(|(name, arguments)| (*name, (*arguments).to_owned()));
+        Self {
+            text: "",
+            calls: calls.collect(),
+            finish: "tool_calls",
+        }
     }
 }
 
@@ -43,7 +53,10 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) async fn of(answers: Vec<Says>) -> Self {
-        let kept = Arc::new(Mutex::new(Kept { left: answers.into(), asked: Vec::new() }));
+        let kept = Arc::new(Mutex::new(Kept {
+            left: answers.into(),
+            asked: Vec::new(),
+        }));
         let routes = Router::new()
             .route("/chat/completions", post(answer))
             .with_state(Arc::clone(&kept));
@@ -51,7 +64,11 @@ impl Script {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mut serving = JoinSet::new();
         serving.spawn(async move { axum::serve(listener, routes).await.unwrap() });
-        Self { url, kept, _serving: serving }
+        Self {
+            url,
+            kept,
+            _serving: serving,
+        }
     }
 
     pub(crate) fn asked(&self) -> Vec<Value> {
@@ -63,14 +80,19 @@ impl Script {
         let asked = self.asked();
         let messages = asked.last().unwrap()["messages"].as_array().unwrap();
         let results = messages.iter().filter(|message| message["role"] == "tool");
-        results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+        results
+            .map(|message| message["content"].as_str().unwrap().to_owned())
+            .collect()
     }
 }
 
 async fn answer(State(kept): State<Arc<Mutex<Kept>>>, Json(body): Json<Value>) -> String {
     let mut kept = kept.lock().unwrap();
     kept.asked.push(body);
-    let says = kept.left.pop_front().expect("the script has an answer left");
+    let says = kept
+        .left
+        .pop_front()
+        .expect("the script has an answer left");
     let event = |delta: Value, finish: Value| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
         format!("data: {}\n\n", json!({ "choices": [choice] }))

@@ -23,7 +23,11 @@ const CHUNKS: &[(&str, &[&str], &[&str])] = &[
         &["approvalId", "toolCallId", "approvalDescriptor"],
         &["reason"],
     ),
-    ("tool-approval-response", &["approvalId", "approved"], &["reason"]),
+    (
+        "tool-approval-response",
+        &["approvalId", "approved"],
+        &["reason"],
+    ),
     ("tool-output-available", &["toolCallId", "output"], &[]),
     ("tool-output-error", &["toolCallId", "errorText"], &[]),
     ("tool-output-denied", &["toolCallId"], &[]),
@@ -31,8 +35,15 @@ const CHUNKS: &[(&str, &[&str], &[&str])] = &[
     ("error", &["errorText"], &[]),
 ];
 
-const FINISH: [&str; 7] =
-    ["stop", "length", "content-filter", "tool-calls", "error", "interrupted", "other"];
+const FINISH: [&str; 7] = [
+    "stop",
+    "length",
+    "content-filter",
+    "tool-calls",
+    "error",
+    "interrupted",
+    "other",
+];
 
 /// The message on a person's screen.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,7 +69,11 @@ impl Screen {
         assert!(count >= 3, "a stream has a start and an end: {chunks:#?}");
         assert_eq!(chunks[count - 1], DONE, "the last event: {chunks:#?}");
         assert_eq!(chunks[0]["type"], "start", "the first chunk: {chunks:#?}");
-        assert_eq!(chunks[count - 2]["type"], "finish", "the last chunk: {chunks:#?}");
+        assert_eq!(
+            chunks[count - 2]["type"],
+            "finish",
+            "the last chunk: {chunks:#?}"
+        );
         for (place, chunk) in chunks[..count - 1].iter().enumerate() {
             let kind = well_formed(chunk);
             let text = |name: &str| chunk[name].as_str().unwrap_or_default().to_owned();
@@ -82,15 +97,24 @@ impl Screen {
                 "text-start" => {
                     assert!(in_step && open_text.is_none(), "a text outside a step");
                     open_text = Some(text("id"));
-                    self.parts.push(json!({ "type": "text", "text": "", "state": "done" }));
+                    self.parts
+                        .push(json!({ "type": "text", "text": "", "state": "done" }));
                 }
                 "text-delta" => {
                     assert_eq!(open_text, Some(text("id")), "words of no open text");
                     let last = self.parts.last_mut().unwrap();
-                    last["text"] = json!(format!("{}{}", last["text"].as_str().unwrap(), text("delta")));
+                    last["text"] = json!(format!(
+                        "{}{}",
+                        last["text"].as_str().unwrap(),
+                        text("delta")
+                    ));
                 }
                 "text-end" => {
-                    assert_eq!(open_text.take(), Some(text("id")), "the end of no open text");
+                    assert_eq!(
+                        open_text.take(),
+                        Some(text("id")),
+                        "the end of no open text"
+                    );
                 }
                 "tool-input-available" => {
                     assert!(in_step && open_text.is_none(), "a call outside a step");
@@ -124,7 +148,10 @@ impl Screen {
                 }
                 "tool-approval-response" => {
                     let id = text("approvalId");
-                    let part = self.parts.iter_mut().find(|part| part["approval"]["id"] == id);
+                    let part = self
+                        .parts
+                        .iter_mut()
+                        .find(|part| part["approval"]["id"] == id);
                     let part = part.unwrap_or_else(|| panic!("an answer to no request: {id}"));
                     part["state"] = json!("approval-responded");
                     part["approval"]["approved"] = chunk["approved"].clone();
@@ -136,6 +163,8 @@ impl Screen {
                     let part = self.known(&text("toolCallId"));
                     part["state"] = json!("output-available");
                     part["output"] = chunk["output"].clone();
+                    // The client's part has either.
+                    part.as_object_mut().unwrap().remove("errorText");
                 }
                 "tool-output-error" => {
                     let part = self.known(&text("toolCallId"));
@@ -151,7 +180,10 @@ impl Screen {
                 }
                 "finish" => {
                     assert_eq!(place, count - 2, "a finish before the end");
-                    assert!(!in_step && open_text.is_none(), "a finish inside a step: {chunks:#?}");
+                    assert!(
+                        !in_step && open_text.is_none(),
+                        "a finish inside a step: {chunks:#?}"
+                    );
                     self.finish = text("finishReason");
                     assert!(FINISH.contains(&self.finish.as_str()), "{}", self.finish);
                 }
@@ -163,7 +195,10 @@ impl Screen {
 
     /// The person answers a card: their client changes its own part.
     pub(crate) fn answer(&mut self, approval: &str, approved: bool, reason: Option<&str>) {
-        let part = self.parts.iter_mut().find(|part| part["approval"]["id"] == approval);
+        let part = self
+            .parts
+            .iter_mut()
+            .find(|part| part["approval"]["id"] == approval);
         let part = part.unwrap_or_else(|| panic!("no card {approval}"));
         part["state"] = json!("approval-responded");
         part["approval"]["approved"] = json!(approved);
@@ -178,13 +213,21 @@ impl Screen {
         if self.error.is_some() {
             return false;
         }
-        let step = self.parts.iter().rposition(|part| part["type"] == "step-start");
+        let step = self
+            .parts
+            .iter()
+            .rposition(|part| part["type"] == "step-start");
         let calls: Vec<&str> = self.parts[step.unwrap_or(0)..]
             .iter()
             .filter(|part| part["type"] == "dynamic-tool")
             .map(|part| part["state"].as_str().unwrap())
             .collect();
-        let settled = ["approval-responded", "output-available", "output-error", "output-denied"];
+        let settled = [
+            "approval-responded",
+            "output-available",
+            "output-error",
+            "output-denied",
+        ];
         calls.contains(&"approval-responded") && calls.iter().all(|state| settled.contains(state))
     }
 
@@ -194,11 +237,17 @@ impl Screen {
     }
 
     pub(crate) fn calls(&self) -> Vec<&Value> {
-        self.parts.iter().filter(|part| part["type"] == "dynamic-tool").collect()
+        self.parts
+            .iter()
+            .filter(|part| part["type"] == "dynamic-tool")
+            .collect()
     }
 
     pub(crate) fn states(&self) -> Vec<&str> {
-        self.calls().into_iter().map(|part| part["state"].as_str().unwrap()).collect()
+        self.calls()
+            .into_iter()
+            .map(|part| part["state"].as_str().unwrap())
+            .collect()
     }
 
     fn call(&mut self, id: &str) -> Option<&mut Value> {
@@ -206,7 +255,8 @@ impl Screen {
     }
 
     fn known(&mut self, id: &str) -> &mut Value {
-        self.call(id).unwrap_or_else(|| panic!("no call {id} in this message"))
+        self.call(id)
+            .unwrap_or_else(|| panic!("no call {id} in this message"))
     }
 
     /// The message as a page loads it is the message as it was streamed.
@@ -220,8 +270,12 @@ impl Screen {
             }
             part
         };
-        let stored: Vec<Value> =
-            message["parts"].as_array().unwrap().iter().map(comparable).collect();
+        let stored: Vec<Value> = message["parts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(comparable)
+            .collect();
         let shown: Vec<Value> = self.parts.iter().map(comparable).collect();
         assert_eq!(stored, shown);
     }
@@ -231,7 +285,10 @@ fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
+            Value::Object(
+                kept.map(|(name, value)| (name.clone(), without_nulls(value)))
+                    .collect(),
+            )
         }
         other => other.clone(),
     }
@@ -244,7 +301,9 @@ fn well_formed(chunk: &Value) -> &str {
     let known = CHUNKS.iter().find(|(name, ..)| *name == kind);
     let (_, required, optional) = known.unwrap_or_else(|| panic!("unknown chunk {chunk}"));
     for name in *required {
-        let value = fields.get(*name).unwrap_or_else(|| panic!("{kind} without {name}"));
+        let value = fields
+            .get(*name)
+            .unwrap_or_else(|| panic!("{kind} without {name}"));
         let fits = match *name {
             "dynamic" | "approved" => value.is_boolean(),
             "input" | "output" | "approvalDescriptor" => !value.is_null(),
@@ -253,7 +312,9 @@ fn well_formed(chunk: &Value) -> &str {
         assert!(fits, "{kind}: {name} is {value}");
     }
     for (name, value) in fields {
-        let listed = name == "type" || required.contains(&name.as_str()) || optional.contains(&name.as_str());
+        let listed = name == "type"
+            || required.contains(&name.as_str())
+            || optional.contains(&name.as_str());
         assert!(listed, "{kind} with {name}");
         assert!(name != "reason" || value.is_string(), "{kind}: {value}");
     }
@@ -262,8 +323,14 @@ fn well_formed(chunk: &Value) -> &str {
 
 /// The chunk of a server-sent event.
 pub(crate) fn read(event: &str) -> Value {
-    let data = event.strip_prefix("data: ").and_then(|rest| rest.strip_suffix("\n\n"));
+    let data = event
+        .strip_prefix("data: ")
+        .and_then(|rest| rest.strip_suffix("\n\n"));
     let data = data.unwrap_or_else(|| panic!("no event: {event:?}"));
     assert!(!data.contains('\n'));
-    if data == DONE { json!(DONE) } else { serde_json::from_str(data).unwrap() }
+    if data == DONE {
+        json!(DONE)
+    } else {
+        serde_json::from_str(data).unwrap()
+    }
 }

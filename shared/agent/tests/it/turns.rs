@@ -11,12 +11,24 @@ async fn a_plain_answer_is_streamed_and_stored_alike() {
     let scene = Scene::new().await;
     let screen = scene.say("hello").await;
     assert_eq!(screen.finish, "stop");
-    assert!(screen.text().starts_with("Hello! I am the sandbox's scripted model"));
+    assert!(
+        screen
+            .text()
+            .starts_with("Hello! I am the sandbox's scripted model")
+    );
     screen.assert_is_stored_as(&scene.last_answer().await);
     let messages = scene.messages().await;
     assert_eq!(messages.len(), 2);
-    assert_eq!(messages[0]["parts"], json!([{ "type": "text", "text": "hello" }]));
-    assert_eq!(scene.turns().await[0].state, TurnState::Done { end: TurnEnd::Complete });
+    assert_eq!(
+        messages[0]["parts"],
+        json!([{ "type": "text", "text": "hello" }])
+    );
+    assert_eq!(
+        scene.turns().await[0].state,
+        TurnState::Done {
+            end: TurnEnd::Complete
+        }
+    );
     scene.assert_at_rest().await;
 }
 
@@ -32,7 +44,11 @@ async fn a_read_is_run_at_once_audited_and_shown_after_its_commit() {
     screen.assert_is_stored_as(&scene.last_answer().await);
     assert_eq!(scene.calls("list_messages").await.len(), 1);
     let turn = scene.turns().await.remove(0);
-    let records = scene.school().audit_of(Subject::Turn(turn.turn)).await.unwrap();
+    let records = scene
+        .school()
+        .audit_of(Subject::Turn(turn.turn))
+        .await
+        .unwrap();
     let events: Vec<RecordEvent> = records.iter().map(|record| record.event).collect();
     assert_eq!(events, [RecordEvent::Read]);
     assert_eq!(records[0].detail["outcome"], "succeeded");
@@ -56,7 +72,11 @@ async fn nothing_is_replayed_where_nothing_runs() {
     let scene = Scene::new().await;
     let resume = || async {
         let (tenant, conversation) = (&scene.tenant, scene.conversation());
-        scene.agent.resume(tenant, &conversation, crate::scene::budget()).await.unwrap()
+        scene
+            .agent
+            .resume(tenant, &conversation, crate::scene::budget())
+            .await
+            .unwrap()
     };
     assert!(resume().await.is_none(), "an unknown conversation");
     scene.say("hello").await;
@@ -70,12 +90,22 @@ async fn another_persons_conversation_of_the_same_name_is_another() {
     let scene = Scene::new().await;
     let other = scene
         .stage
-        .person(&scene.tenant, "https://issuer.example", "lakeside-deputy", toshi_core::Role::Deputy)
+        .person(
+            &scene.tenant,
+            "https://issuer.example",
+            "lakeside-deputy",
+            toshi_core::Role::Deputy,
+        )
         .await;
     scene.say("hello").await;
     scene.say_as(&other, "what channels are there").await;
     assert_eq!(scene.messages().await.len(), 2);
     let theirs = toshi_core::ConversationId::of(&other, &CHAT.parse().unwrap());
-    let page = scene.agent.messages(&scene.tenant, &theirs, None, 10).await.unwrap().unwrap();
+    let page = scene
+        .agent
+        .messages(&scene.tenant, &theirs, None, 10)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(page.items.len(), 2);
 }
