@@ -95,6 +95,7 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Busy => Self::new(Code::Unavailable).retry_after(1),
+            StoreError::Deleted => Self::new(Code::UnknownConversation),
             error => Self::internal(&error),
         }
     }

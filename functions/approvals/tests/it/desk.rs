@@ -66,7 +66,7 @@ impl Desk {
             store: stage.store.clone(),
             queue: stage.queue.clone(),
         };
-        let router = service(routes(Arc::new(app)));
+        let router = service(routes(Arc::new(app)), None);
         Self {
             stage,
             lakeside,
