@@ -8,15 +8,23 @@ use serde_json::{Value, json};
 use crate::harness::{Answer, Stack, fresh};
 
 async fn raw(stack: &Stack, token: &str, path: &str, kind: &str, body: Vec<u8>) -> Answer {
-    let request = stack.http.post(format!("{}{path}", stack.base)).bearer_auth(token);
+    let request = stack
+        .http
+        .post(format!("{}{path}", stack.base))
+        .bearer_auth(token);
     let request = request.header("content-type", kind).body(body);
     Answer::of(request.send().await.expect("an answer")).await
 }
 
 async fn codes(stack: &Stack) -> BTreeSet<String> {
     let document = stack.openapi().await;
-    let listed = document["components"]["schemas"]["Code"]["enum"].as_array().expect("codes");
-    listed.iter().map(|code| code.as_str().expect("a code").to_owned()).collect()
+    let listed = document["components"]["schemas"]["Code"]["enum"]
+        .as_array()
+        .expect("codes");
+    listed
+        .iter()
+        .map(|code| code.as_str().expect("a code").to_owned())
+        .collect()
 }
 
 #[tokio::test]
@@ -38,13 +46,43 @@ async fn a_message_that_cannot_be_right_is_refused_in_words() {
         ("half", json, br#"{"id":"#.to_vec(), 400, "malformed_json"),
         ("empty", json, Vec::new(), 400, "malformed_json"),
         ("bytes", json, vec![0xff, 0xfe, 0x00], 400, "malformed_json"),
-        ("text", "text/plain", good.to_string().into_bytes(), 415, "unsupported_media_type"),
+        (
+            "text",
+            "text/plain",
+            good.to_string().into_bytes(),
+            415,
+            "unsupported_media_type",
+        ),
         ("list", json, b"[]".to_vec(), 400, "bad_request"),
         ("no id", json, with("id", Value::Null), 400, "bad_request"),
-        ("short id", json, with("id", json!("short")), 400, "bad_request"),
-        ("dots", json, with("id", json!("../../etc/passwd")), 400, "bad_request"),
-        ("no messages", json, with("messages", json!([])), 400, "bad_request"),
-        ("trigger", json, with("trigger", json!("delete-message")), 400, "bad_request"),
+        (
+            "short id",
+            json,
+            with("id", json!("short")),
+            400,
+            "bad_request",
+        ),
+        (
+            "dots",
+            json,
+            with("id", json!("../../etc/passwd")),
+            400,
+            "bad_request",
+        ),
+        (
+            "no messages",
+            json,
+            with("messages", json!([])),
+            400,
+            "bad_request",
+        ),
+        (
+            "trigger",
+            json,
+            with("trigger", json!("delete-message")),
+            400,
+            "bad_request",
+        ),
         (
             "no text",
             json,
@@ -68,8 +106,20 @@ async fn a_message_that_cannot_be_right_is_refused_in_words() {
             400,
             "bad_request",
         ),
-        ("33 KiB", json, chat.message(&long).to_string().into_bytes(), 413, "too_large"),
-        ("6 MiB", json, with("extra", json!("a".repeat(6 << 20))), 413, "too_large"),
+        (
+            "33 KiB",
+            json,
+            chat.message(&long).to_string().into_bytes(),
+            413,
+            "too_large",
+        ),
+        (
+            "6 MiB",
+            json,
+            with("extra", json!("a".repeat(6 << 20))),
+            413,
+            "too_large",
+        ),
         (
             "nothing to regenerate",
             json,
@@ -93,7 +143,12 @@ async fn a_message_that_cannot_be_right_is_refused_in_words() {
 async fn a_conversation_that_does_not_exist_is_unknown_and_has_no_stream() {
     let stack = Stack::at_any_time();
     let person = stack.person("hilltop-student").await;
-    for id in [fresh("none"), "x".to_owned(), "a.b%20c%C3%BC".to_owned(), "a".repeat(300)] {
+    for id in [
+        fresh("none"),
+        "x".to_owned(),
+        "a.b%20c%C3%BC".to_owned(),
+        "a".repeat(300),
+    ] {
         let path = format!("/v1/conversations/{id}/messages");
         let answer = person.get(&path).await;
         assert_eq!(answer.status, 404, "{id}: {}", answer.text);
@@ -112,7 +167,9 @@ async fn who_is_not_signed_in_is_told_why_on_every_route() {
     let document = stack.openapi().await;
     let name = "hilltop-receptionist";
     let expired = stack.token(name, json!({ "ttl": -3600 })).await;
-    let elsewhere = stack.token(name, json!({ "audience": "https://other.test" })).await;
+    let elsewhere = stack
+        .token(name, json!({ "audience": "https://other.test" }))
+        .await;
     let good = stack.token(name, json!({})).await;
     let mut broken = good.clone();
     broken.replace_range(broken.len() - 8.., "AAAAAAAA");
@@ -126,12 +183,18 @@ async fn who_is_not_signed_in_is_told_why_on_every_route() {
             routes += 1;
             let method: Method = method.to_uppercase().parse().expect("a method");
             let ask = async |token: Option<&str>| {
-                let request = stack.http.request(method.clone(), format!("{}{path}", stack.base));
+                let request = stack
+                    .http
+                    .request(method.clone(), format!("{}{path}", stack.base));
                 let request = match token {
                     Some(token) => request.bearer_auth(token),
                     None => request,
                 };
-                let request = if method == Method::POST { request.json(&json!({})) } else { request };
+                let request = if method == Method::POST {
+                    request.json(&json!({}))
+                } else {
+                    request
+                };
                 Answer::of(request.send().await.expect("an answer")).await
             };
             ask(None).await.problem(401, "token_missing");
@@ -165,7 +228,10 @@ async fn a_decision_that_cannot_be_right_changes_nothing() {
         json!({ "reason": "none" }),
         json!([]),
     ] {
-        admin.decide(&id, &body).await.problem(422, "invalid_arguments");
+        admin
+            .decide(&id, &body)
+            .await
+            .problem(422, "invalid_arguments");
     }
     let path = format!("/v1/approvals/{id}/decision");
     let half = br#"{"decision":"#.to_vec();
@@ -174,8 +240,14 @@ async fn a_decision_that_cannot_be_right_changes_nothing() {
     let plain = br#"{"decision":"approve"}"#.to_vec();
     let plain = raw(&stack, &admin.token, &path, "text/plain", plain).await;
     plain.problem(415, "unsupported_media_type");
-    admin.resolve(&id, "done", "").await.problem(422, "invalid_arguments");
-    admin.resolve(&id, "maybe", "I looked").await.problem(422, "invalid_arguments");
+    admin
+        .resolve(&id, "done", "")
+        .await
+        .problem(422, "invalid_arguments");
+    admin
+        .resolve(&id, "maybe", "I looked")
+        .await
+        .problem(422, "invalid_arguments");
     for unknown in ["01M8PZ1G04DNYGEVJKBTPNK2NH", "nonsense", "%00"] {
         let yes = json!({ "decision": "approve" });
         admin.decide(unknown, &yes).await.problem(404, "not_found");
@@ -191,7 +263,13 @@ async fn an_unknown_route_and_an_unknown_method_are_refused_in_words() {
     let stack = Stack::shared().await;
     let person = stack.person("hilltop-accountant").await;
     let id = "01M8PZ1G04DNYGEVJKBTPNK2NH";
-    for path in ["/v1/nothing", "/v1/chat/a/b/c", "/v1/approvals/a/b/c", "/v1/", "/v1/me/more"] {
+    for path in [
+        "/v1/nothing",
+        "/v1/chat/a/b/c",
+        "/v1/approvals/a/b/c",
+        "/v1/",
+        "/v1/me/more",
+    ] {
         person.get(path).await.problem(404, "not_found");
     }
     for (method, path) in [
@@ -201,7 +279,10 @@ async fn an_unknown_route_and_an_unknown_method_are_refused_in_words() {
         (Method::DELETE, format!("/v1/approvals/{id}")),
         (Method::GET, format!("/v1/approvals/{id}/decision")),
         (Method::PATCH, "/v1/audit".to_owned()),
-        (Method::POST, "/v1/conversations/abcdefgh/messages".to_owned()),
+        (
+            Method::POST,
+            "/v1/conversations/abcdefgh/messages".to_owned(),
+        ),
     ] {
         let answer = person.send(method.clone(), &path, None).await;
         // API Gateway does not say which of the two is unknown; a function does.
@@ -217,7 +298,14 @@ async fn an_unknown_route_and_an_unknown_method_are_refused_in_words() {
 async fn odd_pages_are_refused_and_limits_are_kept() {
     let stack = Stack::at_any_time();
     let person = stack.person("hilltop-accountant").await;
-    for query in ["limit=0", "limit=-1", "limit=x", "cursor=%00", "cursor=nonsense", "state=done"] {
+    for query in [
+        "limit=0",
+        "limit=-1",
+        "limit=x",
+        "cursor=%00",
+        "cursor=nonsense",
+        "state=done",
+    ] {
         let answer = person.get(&format!("/v1/approvals?{query}")).await;
         assert_eq!(answer.status, 400, "{query}: {}", answer.text);
         answer.problem(400, "bad_request");
@@ -232,7 +320,9 @@ async fn arguments_that_do_not_fit_the_tools_schema_are_never_asked() {
     let chat = admin.chat();
     // The tool's own schema allows names of 80 characters.
     let text = fresh("long");
-    let told = chat.say(&format!("post \"{text}\" to #{}", "x".repeat(100))).await;
+    let told = chat
+        .say(&format!("post \"{text}\" to #{}", "x".repeat(100)))
+        .await;
     assert_eq!(told.approvals(), Vec::<String>::new(), "{:?}", told.kinds());
     let refused = told.of_kind("tool-output-error").next().expect("a refusal");
     let words = refused["errorText"].as_str().expect("a sentence");

@@ -17,13 +17,22 @@ async fn deleting_a_conversation_withdraws_its_question_and_its_messages_are_gon
     assert_eq!(row["state"], "voided", "{row}");
     assert_eq!(row["can_decide"], false);
     chat.read().await.problem(404, "unknown_conversation");
-    admin.delete(&path).await.problem(404, "unknown_conversation");
+    admin
+        .delete(&path)
+        .await
+        .problem(404, "unknown_conversation");
     let late = admin.decide(&id, &json!({ "decision": "approve" })).await;
     late.problem(409, "no_longer_open");
-    chat.try_post(&chat.message("hello")).await.problem(404, "unknown_conversation");
+    chat.try_post(&chat.message("hello"))
+        .await
+        .problem(404, "unknown_conversation");
     let list = admin.get("/v1/conversations?limit=50").await.ok();
     assert!(!list.to_string().contains(&chat.id), "{list}");
-    assert_eq!(admin.events(&id).await, ["requested", "voided"], "the audit stays");
+    assert_eq!(
+        admin.events(&id).await,
+        ["requested", "voided"],
+        "the audit stays"
+    );
     stack.tick("approvals").await;
     stack.tick("turns").await;
     assert_eq!(stack.posted(&text).await, 0);
@@ -39,11 +48,19 @@ async fn conversations_are_listed_newest_first_and_paged() {
     }
     let page = person.get("/v1/conversations?limit=2").await.ok();
     let ids = |page: &Value| -> Vec<Value> {
-        page["items"].as_array().expect("items").iter().map(|item| item["id"].clone()).collect()
+        page["items"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .map(|item| item["id"].clone())
+            .collect()
     };
     assert_eq!(ids(&page), [json!(chats[2].id), json!(chats[1].id)]);
     let next = page["next"].as_str().expect("a second page");
-    let page = person.get(&format!("/v1/conversations?limit=2&cursor={next}")).await.ok();
+    let page = person
+        .get(&format!("/v1/conversations?limit=2&cursor={next}"))
+        .await
+        .ok();
     assert_eq!(ids(&page)[0], json!(chats[0].id));
 }
 
@@ -84,7 +101,10 @@ async fn an_edited_message_withdraws_what_the_old_one_asked() {
     late.problem(409, "no_longer_open");
     admin.approve(&new).await;
     chat.until_told(&format!("Posted “{right}”"), 20).await;
-    assert_eq!((stack.posted(&wrong).await, stack.posted(&right).await), (0, 1));
+    assert_eq!(
+        (stack.posted(&wrong).await, stack.posted(&right).await),
+        (0, 1)
+    );
 }
 
 #[tokio::test]

@@ -19,18 +19,29 @@ async fn the_same_decision_fifty_times_at_once_is_one_call_and_fifty_equal_answe
     let mut answers = JoinSet::new();
     for _ in 0..5 {
         // One client each: connections of its own.
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .build()
+            .expect("a client");
         for _ in 0..10 {
             let request = client.post(&url).bearer_auth(&admin.token);
             let request = request.json(&json!({ "decision": "approve" }));
             answers.spawn(async move { Answer::of(request.send().await.expect("sent")).await });
         }
     }
-    let mut bodies: Vec<Value> = answers.join_all().await.into_iter().map(Answer::ok).collect();
+    let mut bodies: Vec<Value> = answers
+        .join_all()
+        .await
+        .into_iter()
+        .map(Answer::ok)
+        .collect();
     assert_eq!(bodies.len(), 50);
     for body in &mut bodies {
         let moved = body["state"].as_str().expect("a state");
-        assert!(["approved", "executing", "succeeded"].contains(&moved), "{body}");
+        assert!(
+            ["approved", "executing", "succeeded"].contains(&moved),
+            "{body}"
+        );
         let fields = body.as_object_mut().expect("an approval");
         fields.retain(|name, _| !MOVING.contains(&name.as_str()));
     }
@@ -40,9 +51,15 @@ async fn the_same_decision_fifty_times_at_once_is_one_call_and_fifty_equal_answe
     chat.until_told(&format!("Posted “{text}”"), 20).await;
     assert_eq!(stack.posted(&text).await, 1);
     let events = admin.events(&id).await;
-    assert_eq!(events, ["requested", "decided", "claimed", "settled"], "decided once");
+    assert_eq!(
+        events,
+        ["requested", "decided", "claimed", "settled"],
+        "decided once"
+    );
 
-    let other = admin.decide(&id, &json!({ "decision": "reject", "reason": "too late" })).await;
+    let other = admin
+        .decide(&id, &json!({ "decision": "reject", "reason": "too late" }))
+        .await;
     let problem = other.problem(409, "already_decided");
     let row = admin.approval(&id).await;
     assert_eq!(problem["decided"]["decision"], "approve");
@@ -53,7 +70,10 @@ async fn the_same_decision_fifty_times_at_once_is_one_call_and_fifty_equal_answe
     for told in ["approved", "Lakeside admin", when] {
         assert!(detail.contains(told), "{detail} does not say {told}");
     }
-    assert_eq!(row["state"], "succeeded", "the other answer changed nothing");
+    assert_eq!(
+        row["state"], "succeeded",
+        "the other answer changed nothing"
+    );
     assert_eq!(row["reason"], Value::Null);
 }
 
@@ -85,7 +105,9 @@ async fn yes_and_no_at_the_same_moment_leave_one_answer() {
         admin.until(&id, "succeeded", 20).await;
     }
     chat.until("the answer", 20, |messages| {
-        messages[1]["parts"].as_array().is_some_and(|parts| parts.len() > 2)
+        messages[1]["parts"]
+            .as_array()
+            .is_some_and(|parts| parts.len() > 2)
     })
     .await;
     assert_eq!(stack.posted(&text).await, usize::from(approved));

@@ -12,7 +12,10 @@ async fn passed(row: &Value, stack: &Stack) {
         let now = person.chat().say("hello").await;
         assert_eq!(now.finish(), "stop");
         let list = person.get("/v1/conversations?limit=1").await.ok();
-        let now = list["items"][0]["last_activity"].as_str().expect("a time").to_owned();
+        let now = list["items"][0]["last_activity"]
+            .as_str()
+            .expect("a time")
+            .to_owned();
         (now > limit).then_some(())
     })
     .await;
@@ -36,9 +39,15 @@ async fn a_question_that_nobody_answers_expires_and_wakes_its_turn() {
     let client_id = told.approvals()[0].clone();
     passed(&admin.approval(&client_id).await, &stack).await;
 
-    let answer = admin.decide(&late_id, &json!({ "decision": "approve" })).await;
+    let answer = admin
+        .decide(&late_id, &json!({ "decision": "approve" }))
+        .await;
     answer.problem(410, "expired");
-    assert_eq!(admin.approval(&late_id).await["state"], "expired", "before any sweep");
+    assert_eq!(
+        admin.approval(&late_id).await["state"],
+        "expired",
+        "before any sweep"
+    );
 
     let mut history = client.messages().await;
     history[1]["parts"][1]["state"] = json!("approval-responded");
@@ -46,26 +55,42 @@ async fn a_question_that_nobody_answers_expires_and_wakes_its_turn() {
     let body = json!({ "id": client.id, "messages": history, "messageId": told.message_id() });
     let continued = client.post(&body).await;
     assert_eq!(continued.message_id(), told.message_id());
-    assert_eq!(continued.of_kind("tool-output-error").count(), 1, "{:?}", continued.chunks);
+    assert_eq!(
+        continued.of_kind("tool-output-error").count(),
+        1,
+        "{:?}",
+        continued.chunks
+    );
 
     stack.tick("approvals").await;
     let row = admin.until(&id, "expired", 20).await;
     assert_eq!(row["decided_by"], Value::Null, "nobody said no");
-    assert_eq!(row["outcome_note"], "Nobody answered in time. Nothing was done.");
-    for (chat, id, text) in
-        [(&chat, &id, &swept), (&late, &late_id, &decided), (&client, &client_id, &posted)]
-    {
+    assert_eq!(
+        row["outcome_note"],
+        "Nobody answered in time. Nothing was done."
+    );
+    for (chat, id, text) in [
+        (&chat, &id, &swept),
+        (&late, &late_id, &decided),
+        (&client, &client_id, &posted),
+    ] {
         let messages = chat.until_told("expired, not run", 30).await;
         let answer = messages.last().expect("an answer");
         assert_eq!(answer["parts"][1]["state"], "output-error", "{answer}");
         assert_eq!(answer["parts"][1]["errorText"], row["outcome_note"]);
-        assert!(!answer.to_string().contains("denied"), "a timeout is no refusal: {answer}");
+        assert!(
+            !answer.to_string().contains("denied"),
+            "a timeout is no refusal: {answer}"
+        );
         let again = admin.decide(id, &json!({ "decision": "approve" })).await;
         again.problem(410, "expired");
         let records = admin.audit(id).await;
         let events: Vec<&Value> = records.iter().map(|record| &record["event"]).collect();
         assert_eq!(events, ["requested", "expired"]);
-        assert_eq!(records[1]["actor"], json!({ "kind": "system", "id": null, "name": null }));
+        assert_eq!(
+            records[1]["actor"],
+            json!({ "kind": "system", "id": null, "name": null })
+        );
         assert_eq!(stack.posted(text).await, 0);
     }
 }

@@ -41,13 +41,20 @@ async fn write_under(school: &str, switches: Value, effects: usize, end: End) {
     let answer = messages.last().expect("an answer");
     let call = &answer["parts"][1];
     let events = admin.events(&id).await;
-    assert_eq!(events, ["requested", "decided", "claimed", "settled"], "{switches}");
+    assert_eq!(
+        events,
+        ["requested", "decided", "claimed", "settled"],
+        "{switches}"
+    );
     if end == Succeeded {
         assert_eq!(call["state"], "output-available", "{call}");
         return;
     }
     assert_eq!(call["state"], "output-error", "{call}");
-    assert_eq!(call["errorText"], row["outcome_note"], "the card and the row say the same");
+    assert_eq!(
+        call["errorText"], row["outcome_note"],
+        "the card and the row say the same"
+    );
     if end != Unknown {
         resolving_is_refused(&admin, &id).await;
         return;
@@ -59,7 +66,10 @@ async fn write_under(school: &str, switches: Value, effects: usize, end: End) {
 }
 
 async fn resolving_is_refused(admin: &Person<'_>, id: &str) {
-    admin.resolve(id, "done", "I looked").await.problem(409, "no_longer_open");
+    admin
+        .resolve(id, "done", "I looked")
+        .await
+        .problem(409, "no_longer_open");
 }
 
 /// While unknown, the identical call is blocked; a person's word ends that, once.
@@ -72,22 +82,51 @@ async fn unknown_until_resolved(
 ) {
     let admin = chat.person;
     let again = chat.say(&format!("post \"{text}\" to #general")).await;
-    assert_eq!(again.approvals(), Vec::<String>::new(), "an identical call is not asked");
-    let refused = again.of_kind("tool-output-error").next().expect("a refusal");
+    assert_eq!(
+        again.approvals(),
+        Vec::<String>::new(),
+        "an identical call is not asked"
+    );
+    let refused = again
+        .of_kind("tool-output-error")
+        .next()
+        .expect("a refusal");
     let told = refused["errorText"].as_str().expect("a sentence");
     assert!(told.contains("outcome is still unknown"), "{told}");
-    assert!(again.text().contains("blocked by policy"), "{}", again.text());
+    assert!(
+        again.text().contains("blocked by policy"),
+        "{}",
+        again.text()
+    );
 
     // What is true is what a person finds in the workspace.
-    let (truth, other) = if effects == 1 { ("done", "not_done") } else { ("not_done", "done") };
-    let first = admin.resolve(id, truth, "I looked in the channel").await.ok();
+    let (truth, other) = if effects == 1 {
+        ("done", "not_done")
+    } else {
+        ("not_done", "done")
+    };
+    let first = admin
+        .resolve(id, truth, "I looked in the channel")
+        .await
+        .ok();
     assert_eq!(first["state"], format!("resolved_{truth}"));
     assert_eq!(first["resolved_by"]["id"], admin.name);
     assert_eq!(first["resolved_reason"], "I looked in the channel");
-    let same = admin.resolve(id, truth, "I looked in the channel").await.ok();
+    let same = admin
+        .resolve(id, truth, "I looked in the channel")
+        .await
+        .ok();
     assert_eq!(same, first, "the same answer again is the same answer");
-    let problem = admin.resolve(id, other, "I am not sure").await.problem(409, "already_decided");
-    assert!(problem["detail"].as_str().is_some_and(|text| text.contains("admin")), "{problem}");
+    let problem = admin
+        .resolve(id, other, "I am not sure")
+        .await
+        .problem(409, "already_decided");
+    assert!(
+        problem["detail"]
+            .as_str()
+            .is_some_and(|text| text.contains("admin")),
+        "{problem}"
+    );
     assert_eq!(admin.approval(id).await, first);
     assert_eq!(
         admin.events(id).await,
@@ -163,12 +202,18 @@ async fn what_was_found_out_is_told_to_the_model_and_the_call_may_be_asked_again
     admin.until(&id, "unknown", 20).await;
     chat.until_told("I do not know whether", 20).await;
     stack.behave();
-    admin.resolve(&id, "not_done", "it is not in the channel").await.ok();
+    admin
+        .resolve(&id, "not_done", "it is not in the channel")
+        .await
+        .ok();
 
     let again = chat.ask_to_post(&text, "#general").await;
     let prompts = stack.prompts(&text).await;
     let said = prompts.last().expect("a prompt").to_string();
-    assert!(said.contains("a person checked and says it was not done"), "{said}");
+    assert!(
+        said.contains("a person checked and says it was not done"),
+        "{said}"
+    );
     admin.approve(&again).await;
     admin.until(&again, "succeeded", 20).await;
     assert_eq!(stack.posted(&text).await, 1);

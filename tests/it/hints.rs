@@ -8,7 +8,10 @@ use crate::harness::{Aws, Mapping, Own, Stack, eventually, fresh};
 async fn deaf(aws: &Aws<'_>, something: impl Future<Output = ()>) {
     let mapping: Mapping = aws.unsubscribe().await;
     something.await;
-    eventually("a hint to lose", 10, async || (aws.waiting().await > 0).then_some(())).await;
+    eventually("a hint to lose", 10, async || {
+        (aws.waiting().await > 0).then_some(())
+    })
+    .await;
     aws.purge().await;
     assert_eq!(aws.waiting().await, 0);
     aws.subscribe(mapping).await;
@@ -26,9 +29,16 @@ async fn a_turn_whose_hint_is_lost_is_found_by_the_next_sweep() {
         admin.approve(&id).await;
     })
     .await;
-    assert_eq!(admin.approval(&id).await["state"], "approved", "nobody knows of it");
+    assert_eq!(
+        admin.approval(&id).await["state"],
+        "approved",
+        "nobody knows of it"
+    );
     let report = stack.tick("turns").await;
-    assert!(report["acted"].as_u64().is_some_and(|acted| acted >= 1), "{report}");
+    assert!(
+        report["acted"].as_u64().is_some_and(|acted| acted >= 1),
+        "{report}"
+    );
     admin.until(&id, "succeeded", 20).await;
     chat.until_told(&format!("Posted “{text}”"), 20).await;
     assert_eq!(stack.posted(&text).await, 1);
@@ -74,15 +84,28 @@ async fn doubled_and_reordered_hints_are_one_call() {
     aws.subscribe(mapping).await;
     admin.until(&id, "succeeded", 20).await;
     chat.until_told(&format!("Posted “{text}”"), 20).await;
-    eventually("the queue is empty", 20, async || (aws.waiting().await == 0).then_some(())).await;
+    eventually("the queue is empty", 20, async || {
+        (aws.waiting().await == 0).then_some(())
+    })
+    .await;
     aws.wake(&hint).await;
-    eventually("the queue is empty", 20, async || (aws.waiting().await == 0).then_some(())).await;
+    eventually("the queue is empty", 20, async || {
+        (aws.waiting().await == 0).then_some(())
+    })
+    .await;
     assert_eq!(stack.posted(&text).await, 1);
     let messages = chat.messages().await;
     assert_eq!(messages.len(), 2, "{messages:?}");
     let words = messages[1]["parts"].as_array().expect("parts").iter();
-    assert_eq!(words.filter(|part| part["type"] == "text").count(), 1, "continued once");
-    assert_eq!(admin.events(&id).await, ["requested", "decided", "claimed", "settled"]);
+    assert_eq!(
+        words.filter(|part| part["type"] == "text").count(),
+        1,
+        "continued once"
+    );
+    assert_eq!(
+        admin.events(&id).await,
+        ["requested", "decided", "claimed", "settled"]
+    );
 }
 
 #[tokio::test]

@@ -32,8 +32,22 @@ fn requests(approval: &str, chat: &str) -> Vec<Named> {
     };
     let get = Method::GET;
     vec![
-        named("GET /approvals/{id}", get.clone(), format!("/v1/approvals/{approval}"), 200, 404, 403),
-        named("GET /audit?approval", get.clone(), format!("/v1/audit?approval={approval}"), 200, 404, 403),
+        named(
+            "GET /approvals/{id}",
+            get.clone(),
+            format!("/v1/approvals/{approval}"),
+            200,
+            404,
+            403,
+        ),
+        named(
+            "GET /audit?approval",
+            get.clone(),
+            format!("/v1/audit?approval={approval}"),
+            200,
+            404,
+            403,
+        ),
         named(
             "GET /audit/verify?approval",
             get.clone(),
@@ -51,7 +65,14 @@ fn requests(approval: &str, chat: &str) -> Vec<Named> {
             404,
         ),
         // Nothing runs at the moment, which is what others are always told.
-        named("GET /chat/{id}/stream", get, format!("/v1/chat/{chat}/stream"), 204, 204, 204),
+        named(
+            "GET /chat/{id}/stream",
+            get,
+            format!("/v1/chat/{chat}/stream"),
+            204,
+            204,
+            204,
+        ),
         Named {
             body: Some(json!({ "outcome": "done", "reason": "I looked" })),
             ..named(
@@ -106,9 +127,16 @@ fn routes(document: &Value) -> BTreeSet<String> {
 }
 
 async fn refused(person: &Person<'_>, named: &Named, status: u16) {
-    let answer = person.send(named.method.clone(), &named.path, named.body.as_ref()).await;
+    let answer = person
+        .send(named.method.clone(), &named.path, named.body.as_ref())
+        .await;
     match status {
-        204 => assert_eq!((answer.status, answer.text.as_str()), (204, ""), "{}", named.route),
+        204 => assert_eq!(
+            (answer.status, answer.text.as_str()),
+            (204, ""),
+            "{}",
+            named.route
+        ),
         403 => _ = answer.problem(403, "not_yours"),
         404 => {
             assert_eq!(answer.status, 404, "{}: {}", named.route, answer.text);
@@ -124,8 +152,10 @@ async fn refused(person: &Person<'_>, named: &Named, status: u16) {
 async fn every_route_with_an_id_knows_it_only_for_its_own_school_and_person() {
     let stack = Stack::shared().await;
     let document = stack.openapi().await;
-    let tested: BTreeSet<String> =
-        requests("a", "b").iter().map(|named| named.route.to_owned()).collect();
+    let tested: BTreeSet<String> = requests("a", "b")
+        .iter()
+        .map(|named| named.route.to_owned())
+        .collect();
     assert_eq!(tested, routes(&document), "a new route needs a line here");
     for (owner, other) in [("lakeside", "hilltop"), ("hilltop", "lakeside")] {
         let admin = stack.person(&format!("{owner}-admin")).await;
@@ -155,9 +185,14 @@ async fn every_route_with_an_id_knows_it_only_for_its_own_school_and_person() {
                 admin.until(&id, "succeeded", 20).await;
                 chat.until_told(&text, 20).await;
             }
-            let control =
-                admin.send(named.method.clone(), &named.path, named.body.as_ref()).await;
-            assert_eq!(control.status, named.owner, "{}: {}", named.route, control.text);
+            let control = admin
+                .send(named.method.clone(), &named.path, named.body.as_ref())
+                .await;
+            assert_eq!(
+                control.status, named.owner,
+                "{}: {}",
+                named.route, control.text
+            );
         }
         assert_eq!(stack.posted(&text).await, 1, "by its owner alone");
     }
@@ -170,18 +205,30 @@ async fn lists_hold_nothing_of_another_school_or_person() {
     let chat = admin.chat();
     let text = fresh("list");
     let id = chat.ask_to_post(&text, "#general").await;
-    let lists = ["/v1/approvals?limit=50", "/v1/approvals?state=pending", "/v1/conversations?limit=50"];
+    let lists = [
+        "/v1/approvals?limit=50",
+        "/v1/approvals?state=pending",
+        "/v1/conversations?limit=50",
+    ];
     for path in lists {
         let mine = admin.get(path).await.ok().to_string();
         assert!(mine.contains(&chat.id), "{path}: {mine}");
         for other in ["hilltop-admin", "lakeside-deputy", "lakeside-teacher"] {
             let theirs = stack.person(other).await.get(path).await.ok().to_string();
-            assert!(!theirs.contains(&chat.id) && !theirs.contains(&id), "{other} {path}");
+            assert!(
+                !theirs.contains(&chat.id) && !theirs.contains(&id),
+                "{other} {path}"
+            );
         }
     }
     let audit = admin.get("/v1/audit?limit=50").await.ok().to_string();
     assert!(audit.contains(&id), "{audit}");
-    let theirs = stack.person("hilltop-admin").await.get("/v1/audit?limit=50").await.ok();
+    let theirs = stack
+        .person("hilltop-admin")
+        .await
+        .get("/v1/audit?limit=50")
+        .await
+        .ok();
     assert!(!theirs.to_string().contains(&id));
     // A cursor is for the school that it was made for.
     admin.chat().ask_to_post(&fresh("second"), "#general").await;
@@ -199,9 +246,17 @@ async fn a_running_answer_is_followed_by_its_own_person_alone() {
     stack.switch(json!({ "llm.delay_ms": 200 })).await;
     let teacher = stack.person("lakeside-teacher").await;
     let chat = teacher.chat();
-    let mut response =
-        teacher.request(Method::POST, "/v1/chat").json(&chat.message("hello")).send().await.expect("sent");
-    let first = response.chunk().await.expect("bytes").expect("a first chunk");
+    let mut response = teacher
+        .request(Method::POST, "/v1/chat")
+        .json(&chat.message("hello"))
+        .send()
+        .await
+        .expect("sent");
+    let first = response
+        .chunk()
+        .await
+        .expect("bytes")
+        .expect("a first chunk");
     let path = format!("/v1/chat/{}/stream", chat.id);
     for other in ["hilltop-teacher", "hilltop-admin", "lakeside-admin"] {
         let answer = stack.person(other).await.get(&path).await;
@@ -210,6 +265,10 @@ async fn a_running_answer_is_followed_by_its_own_person_alone() {
     let followed = crate::harness::Told::of(&teacher.get(&path).await);
     let start = String::from_utf8_lossy(&first).into_owned();
     assert!(start.contains(followed.message_id()), "{start}");
-    assert!(followed.text().contains("scripted model"), "{:?}", followed.chunks);
+    assert!(
+        followed.text().contains("scripted model"),
+        "{:?}",
+        followed.chunks
+    );
     while response.chunk().await.expect("bytes").is_some() {}
 }

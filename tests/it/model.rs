@@ -13,7 +13,12 @@ async fn say_under(school: &str, switches: Value, text: &str) -> (Told, usize) {
     let told = chat.say(&wish).await;
     let pending = admin.get("/v1/approvals?state=pending&limit=50").await.ok();
     let own = |item: &&Value| item["conversation_id"] == chat.id;
-    let pending = pending["items"].as_array().expect("items").iter().filter(own).count();
+    let pending = pending["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .filter(own)
+        .count();
     chat.until("nothing runs", 20, |_| true).await;
     stack.behave();
     assert_eq!(stack.posted(text).await, 0);
@@ -26,7 +31,12 @@ async fn a_call_that_was_cut_off_is_never_asked() {
         let text = fresh("cutoff");
         let switches = json!({ "llm.finish_length": reason });
         let (told, pending) = say_under("lakeside", switches, &text).await;
-        assert_eq!((told.approvals().len(), pending), (0, 0), "{reason}: {:?}", told.chunks);
+        assert_eq!(
+            (told.approvals().len(), pending),
+            (0, 0),
+            "{reason}: {:?}",
+            told.chunks
+        );
     }
 }
 
@@ -35,7 +45,12 @@ async fn a_step_with_one_id_for_two_calls_is_refused_before_anything_is_stored()
     let text = fresh("sameid");
     let switches = json!({ "llm.repeat_call_id": true });
     let (told, pending) = say_under("hilltop", switches, &text).await;
-    assert_eq!((told.approvals().len(), pending), (0, 0), "{:?}", told.chunks);
+    assert_eq!(
+        (told.approvals().len(), pending),
+        (0, 0),
+        "{:?}",
+        told.chunks
+    );
 }
 
 #[tokio::test]
@@ -44,9 +59,15 @@ async fn a_model_that_fails_ends_the_turn_with_a_sentence_that_stays() {
         let text = fresh("broken");
         let (told, pending) = say_under("lakeside", switches.clone(), &text).await;
         assert_eq!((told.approvals().len(), pending), (0, 0), "{switches}");
-        let error = told.of_kind("error").next().expect("an error for the person");
+        let error = told
+            .of_kind("error")
+            .next()
+            .expect("an error for the person");
         let sentence = error["errorText"].as_str().expect("a sentence");
-        assert!(sentence.ends_with('.') && sentence.contains(' '), "{sentence}");
+        assert!(
+            sentence.ends_with('.') && sentence.contains(' '),
+            "{sentence}"
+        );
         assert_eq!(told.finish(), "error");
     }
 }
@@ -60,6 +81,11 @@ async fn a_model_that_loops_is_stopped() {
     let told = chat.say("what channels are there").await;
     let reads = told.of_kind("tool-input-available").count();
     assert!((1..=20).contains(&reads), "{reads} reads");
-    assert!(["stop", "error"].contains(&told.finish()), "{:?}", told.chunks);
-    chat.until("nothing runs", 20, |messages| messages.len() == 2).await;
+    assert!(
+        ["stop", "error"].contains(&told.finish()),
+        "{:?}",
+        told.chunks
+    );
+    chat.until("nothing runs", 20, |messages| messages.len() == 2)
+        .await;
 }

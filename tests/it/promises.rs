@@ -30,40 +30,79 @@ async fn the_audit_shows_when_it_was_tampered_with() {
         .await;
     let rows = found["Items"].as_array().expect("rows");
     assert_eq!(rows.len(), 2, "{rows:?}");
-    let decided = rows.iter().find(|row| row.to_string().contains("decided")).expect("a record");
+    let decided = rows
+        .iter()
+        .find(|row| row.to_string().contains("decided"))
+        .expect("a record");
     let verify = async || {
-        admin.get(&format!("/v1/audit/verify?approval={id}")).await.ok()
+        admin
+            .get(&format!("/v1/audit/verify?approval={id}"))
+            .await
+            .ok()
     };
     // Somebody with the keys to the table makes the no a yes, then removes it.
     let changed = decided.to_string().replace("reject", "approve");
     assert_ne!(changed, decided.to_string());
     let changed: serde_json::Value = serde_json::from_str(&changed).expect("a row");
-    aws.dynamodb("PutItem", json!({ "TableName": aws.audit_table, "Item": changed })).await;
+    aws.dynamodb(
+        "PutItem",
+        json!({ "TableName": aws.audit_table, "Item": changed }),
+    )
+    .await;
     let altered = verify().await;
-    assert_eq!((&altered["ok"], &altered["first_bad"]["seq"]), (&json!(false), &json!(2)));
+    assert_eq!(
+        (&altered["ok"], &altered["first_bad"]["seq"]),
+        (&json!(false), &json!(2))
+    );
     assert_eq!(altered["first_bad"]["problem"], "altered", "{altered}");
     let key = json!({ "PK": decided["PK"], "SK": decided["SK"] });
-    aws.dynamodb("DeleteItem", json!({ "TableName": aws.audit_table, "Key": key })).await;
+    aws.dynamodb(
+        "DeleteItem",
+        json!({ "TableName": aws.audit_table, "Key": key }),
+    )
+    .await;
     let cut = verify().await;
     assert_eq!(cut["ok"], false, "{cut}");
-    aws.dynamodb("PutItem", json!({ "TableName": aws.audit_table, "Item": decided })).await;
+    aws.dynamodb(
+        "PutItem",
+        json!({ "TableName": aws.audit_table, "Item": decided }),
+    )
+    .await;
     assert_eq!(verify().await["ok"], true, "put back as it was");
 }
 
 #[tokio::test]
 async fn the_printed_token_is_a_token_and_nothing_else() {
     let stack = Stack::at_any_time();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace");
     let mut command = Command::new("python3");
-    command.args(["infra/dev.py", "token", "--tenant", "lakeside", "--as", "admin"]);
-    let printed = command.args(["--port", stack.port()]).current_dir(root).output().expect("it");
+    command.args([
+        "infra/dev.py",
+        "token",
+        "--tenant",
+        "lakeside",
+        "--as",
+        "admin",
+    ]);
+    let printed = command
+        .args(["--port", stack.port()])
+        .current_dir(root)
+        .output()
+        .expect("it");
     assert!(printed.status.success());
     let printed = String::from_utf8(printed.stdout).expect("text");
     let token = printed.trim_end();
     assert_eq!(token.split('.').count(), 3, "{printed}");
     assert!(!token.contains(char::is_whitespace), "{printed}");
-    let request = stack.http.get(format!("{}/v1/me", stack.base)).bearer_auth(token);
-    let me = crate::harness::Answer::of(request.send().await.expect("an answer")).await.ok();
+    let request = stack
+        .http
+        .get(format!("{}/v1/me", stack.base))
+        .bearer_auth(token);
+    let me = crate::harness::Answer::of(request.send().await.expect("an answer"))
+        .await
+        .ok();
     assert_eq!(me["user_id"], "lakeside-admin");
 }
 
@@ -74,15 +113,25 @@ async fn one_address_serves_the_page_its_settings_and_the_interface() {
         let page = stack.get(path).await;
         assert_eq!(page.status, 200);
         assert!(page.header("content-type").starts_with("text/html"));
-        assert!(page.header("content-security-policy").contains("default-src 'self'"));
+        assert!(
+            page.header("content-security-policy")
+                .contains("default-src 'self'")
+        );
         assert!(page.text.contains("<title>Toshi"), "{}", page.text);
     }
     let config = stack.get("/config.json").await.ok();
     assert_eq!(config["model"], "scripted", "the page can say who answers");
     assert_eq!(config["issuer"], format!("{}/_sandbox/oidc", stack.base));
-    assert_eq!(stack.get("/v1/health").await.ok(), json!({ "status": "ok" }));
+    assert_eq!(
+        stack.get("/v1/health").await.ok(),
+        json!({ "status": "ok" })
+    );
     let document = stack.openapi().await;
-    assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
+    assert!(
+        document["openapi"]
+            .as_str()
+            .is_some_and(|version| version.starts_with("3.1"))
+    );
 }
 
 #[tokio::test]
@@ -92,8 +141,13 @@ async fn an_approval_names_everything_that_the_card_shows() {
     let chat = admin.chat();
     let text = fresh("card");
     let told = chat.say(&format!("post \"{text}\" to #general")).await;
-    let asked = told.of_kind("tool-approval-request").next().expect("a question");
-    let row = admin.approval(asked["approvalId"].as_str().expect("an id")).await;
+    let asked = told
+        .of_kind("tool-approval-request")
+        .next()
+        .expect("a question");
+    let row = admin
+        .approval(asked["approvalId"].as_str().expect("an id"))
+        .await;
     let shown = &asked["approvalDescriptor"];
     for (name, value) in [
         ("workspace", &row["connection"]["title"]),
@@ -107,6 +161,9 @@ async fn an_approval_names_everything_that_the_card_shows() {
         assert!(value.is_string(), "{name}: {row}");
         assert_eq!(&shown[name], value, "{name}");
     }
-    assert!(row["arguments"].get("_intent").is_none(), "the agent's words are no argument");
+    assert!(
+        row["arguments"].get("_intent").is_none(),
+        "the agent's words are no argument"
+    );
     assert_eq!(asked["reason"], row["intent"]);
 }

@@ -17,7 +17,11 @@ async fn a_question_is_answered_and_done_after_everything_was_restarted() {
     }
     own.stop();
     let stack = own.stack();
-    let gone = stack.http.get(format!("{}/v1/health", stack.base)).send().await;
+    let gone = stack
+        .http
+        .get(format!("{}/v1/health", stack.base))
+        .send()
+        .await;
     assert!(gone.is_err(), "nothing answers while it is stopped");
     own.run(&[]).await;
     // A new client: nothing is kept of the old one but the person.
@@ -29,7 +33,11 @@ async fn a_question_is_answered_and_done_after_everything_was_restarted() {
     assert_eq!(stack.posted(&text).await, 0);
     admin.approve(&id).await;
     admin.until(&id, "succeeded", 30).await;
-    chat.until_told(&format!("Posted “{text}” to #general."), 30).await;
+    chat.until_told(&format!("Posted “{text}” to #general."), 30)
+        .await;
     assert_eq!(stack.posted(&text).await, 1);
-    assert_eq!(admin.events(&id).await, ["requested", "decided", "claimed", "settled"]);
+    assert_eq!(
+        admin.events(&id).await,
+        ["requested", "decided", "claimed", "settled"]
+    );
 }

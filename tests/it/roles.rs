@@ -8,7 +8,9 @@ use crate::harness::{Stack, fresh};
 
 fn tools(prompt: &Value) -> BTreeSet<&str> {
     let tools = prompt["tools"].as_array().into_iter().flatten();
-    tools.map(|tool| tool["function"]["name"].as_str().expect("a name")).collect()
+    tools
+        .map(|tool| tool["function"]["name"].as_str().expect("a name"))
+        .collect()
 }
 
 #[tokio::test]
@@ -17,9 +19,16 @@ async fn a_teacher_is_offered_no_tool_and_told_so_plainly() {
     for person in ["lakeside-teacher", "hilltop-parent", "lakeside-accountant"] {
         let person = stack.person(person).await;
         let text = fresh("teacher");
-        let told = person.chat().say(&format!("post \"{text}\" to #general")).await;
+        let told = person
+            .chat()
+            .say(&format!("post \"{text}\" to #general"))
+            .await;
         assert!(told.approvals().is_empty(), "{:?}", told.chunks);
-        assert!(told.text().contains("no tool that can post messages"), "{}", told.text());
+        assert!(
+            told.text().contains("no tool that can post messages"),
+            "{}",
+            told.text()
+        );
         let prompts = stack.prompts(&text).await;
         assert_eq!(prompts.len(), 1);
         assert_eq!(tools(&prompts[0]), BTreeSet::new());
@@ -37,10 +46,17 @@ async fn a_deputy_reads_and_cannot_write() {
     assert!(told.text().contains("#general"), "{}", told.text());
     let told = chat.say(&format!("post \"{mark}\" to #general")).await;
     assert!(told.approvals().is_empty(), "{:?}", told.chunks);
-    assert!(told.text().contains("no tool that can post messages"), "{}", told.text());
+    assert!(
+        told.text().contains("no tool that can post messages"),
+        "{}",
+        told.text()
+    );
     let prompts = stack.prompts(&mark).await;
     let offered = tools(prompts.last().expect("a prompt"));
-    assert_eq!(offered, BTreeSet::from(["demo__list_channels", "demo__list_messages"]));
+    assert_eq!(
+        offered,
+        BTreeSet::from(["demo__list_channels", "demo__list_messages"])
+    );
     assert_eq!(stack.posted(&mark).await, 0);
 }
 
@@ -60,7 +76,9 @@ async fn a_person_is_what_their_row_says_and_not_what_their_token_asks_for() {
         assert_eq!(me["role"], role);
         assert_eq!(me["tenant"]["id"], school);
         let can = |what: &str| {
-            me["capabilities"].as_array().is_some_and(|list| list.contains(&json!(what)))
+            me["capabilities"]
+                .as_array()
+                .is_some_and(|list| list.contains(&json!(what)))
         };
         assert!(can("chat"));
         assert_eq!(can("audit.read"), role == "admin", "{me}");
@@ -74,18 +92,26 @@ async fn what_is_an_administrators_is_refused_to_others() {
     for name in ["lakeside-deputy", "lakeside-teacher", "lakeside-parent"] {
         let person = stack.person(name).await;
         person.get("/v1/audit").await.problem(403, "not_allowed");
-        person.get("/v1/llm/health").await.problem(403, "not_allowed");
+        person
+            .get("/v1/llm/health")
+            .await
+            .problem(403, "not_allowed");
     }
     let admin = stack.person("lakeside-admin").await;
     admin.get("/v1/audit").await.ok();
     let health = admin.get("/v1/llm/health").await.ok();
-    assert_eq!((&health["ok"], &health["model"]), (&json!(true), &json!("scripted")));
+    assert_eq!(
+        (&health["ok"], &health["model"]),
+        (&json!(true), &json!("scripted"))
+    );
 }
 
 #[tokio::test]
 async fn the_platforms_operator_belongs_to_no_school() {
     let stack = Stack::at_any_time();
-    let token = stack.post("/_sandbox/token", &json!({ "as": "operator" })).await;
+    let token = stack
+        .post("/_sandbox/token", &json!({ "as": "operator" }))
+        .await;
     assert_eq!(token.status, 200, "{}", token.text);
     let ask = async |path: &str| {
         let request = stack.http.get(format!("{}{path}", stack.base));

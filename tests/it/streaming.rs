@@ -15,7 +15,9 @@ async fn the_first_words_arrive_before_the_models_last_chunk() {
     let teacher = stack.person("hilltop-teacher").await;
     let chat = teacher.chat();
     let began = Instant::now();
-    let request = teacher.request(Method::POST, "/v1/chat").json(&chat.message("hello"));
+    let request = teacher
+        .request(Method::POST, "/v1/chat")
+        .json(&chat.message("hello"));
     let mut response = request.send().await.expect("an answer");
     assert_eq!(response.status(), 200);
     let (mut text, mut first, mut deltas) = (String::new(), None, 0);
@@ -33,7 +35,10 @@ async fn the_first_words_arrive_before_the_models_last_chunk() {
     assert!(seen < deltas / 2, "{seen} of {deltas} came with the first");
     // The model was silent between its chunks, so the end is that much later.
     let silent = pause * u32::try_from(deltas / 2).expect("few");
-    assert!(end - first >= silent, "first after {first:?}, end after {end:?}");
+    assert!(
+        end - first >= silent,
+        "first after {first:?}, end after {end:?}"
+    );
 }
 
 #[tokio::test]
@@ -42,9 +47,15 @@ async fn a_client_that_leaves_does_not_stop_its_turn() {
     stack.switch(json!({ "llm.delay_ms": 100 })).await;
     let teacher = stack.person("lakeside-teacher2").await;
     let chat = teacher.chat();
-    let request = teacher.request(Method::POST, "/v1/chat").json(&chat.message("hello"));
+    let request = teacher
+        .request(Method::POST, "/v1/chat")
+        .json(&chat.message("hello"));
     let mut response = request.send().await.expect("an answer");
-    response.chunk().await.expect("bytes").expect("a first chunk");
+    response
+        .chunk()
+        .await
+        .expect("bytes")
+        .expect("a first chunk");
     drop(response);
     assert_eq!(chat.read().await.ok()["running"], true);
     let messages = chat.until_told("scripted model", 30).await;
@@ -60,7 +71,8 @@ async fn a_reader_who_comes_late_gets_the_whole_message_from_its_start() {
     stack.switch(json!({ "llm.delay_ms": 250 })).await;
     let body = chat.message(&format!("read #staff and post \"{text}\" to #staff"));
     let (told, followed) = tokio::join!(chat.post(&body), async {
-        crate::harness::eventually("something to follow", 20, async || {
+        // The message itself may have to wait for a free minute.
+        crate::harness::eventually("something to follow", 130, async || {
             let answer = admin.get(&format!("/v1/chat/{}/stream", chat.id)).await;
             (answer.status == 200).then(|| Told::of(&answer))
         })
@@ -79,8 +91,19 @@ async fn a_reader_who_comes_late_gets_the_whole_message_from_its_start() {
     })
     .await;
     assert_eq!(replay.message_id(), told.message_id());
-    assert_eq!(replay.of_kind("tool-input-available").count(), 2, "complete: {replay:?}");
-    assert_eq!(replay.of_kind("tool-output-available").count(), 2, "complete: {replay:?}");
+    assert_eq!(
+        replay.of_kind("tool-input-available").count(),
+        2,
+        "complete: {replay:?}"
+    );
+    assert_eq!(
+        replay.of_kind("tool-output-available").count(),
+        2,
+        "complete: {replay:?}"
+    );
     let messages = chat.until_told(&format!("Posted “{text}”"), 20).await;
-    assert!(replay.text().contains(last_text(&messages[1])), "{replay:?}");
+    assert!(
+        replay.text().contains(last_text(&messages[1])),
+        "{replay:?}"
+    );
 }

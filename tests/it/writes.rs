@@ -27,12 +27,18 @@ async fn a_post_is_asked_approved_and_done_once_and_the_audit_tells_it_in_order(
     let asked = admin.approval(&id).await;
     let call = told.of_kind("tool-input-available").next().expect("a call");
     assert_eq!(asked["state"], "pending");
-    assert_eq!(asked["arguments"], json!({ "channel": "#general", "text": text }));
+    assert_eq!(
+        asked["arguments"],
+        json!({ "channel": "#general", "text": text })
+    );
     assert_eq!(asked["arguments"], call["input"]);
     assert_eq!(asked["tool_call_id"], call["toolCallId"]);
     assert_eq!(asked["conversation_id"], chat.id);
     assert_eq!(asked["connection"]["account"], "Lakeside workspace");
-    assert_eq!(asked["requester"], json!({ "id": "lakeside-admin", "name": "Lakeside admin" }));
+    assert_eq!(
+        asked["requester"],
+        json!({ "id": "lakeside-admin", "name": "Lakeside admin" })
+    );
     assert_eq!(asked["can_decide"], true);
     assert_eq!(stack.posted(&text).await, 0, "nothing before the yes");
 
@@ -43,23 +49,41 @@ async fn a_post_is_asked_approved_and_done_once_and_the_audit_tells_it_in_order(
     assert_eq!(done["decided_by"]["id"], "lakeside-admin");
     assert_eq!(done["decided_how"], "web");
 
-    let messages = chat.until_told(&format!("Posted “{text}” to #general."), 20).await;
+    let messages = chat
+        .until_told(&format!("Posted “{text}” to #general."), 20)
+        .await;
     assert_eq!(messages.len(), 2, "a question and one answer: {messages:?}");
     let parts = &messages[1]["parts"];
     assert_eq!(messages[1]["id"], told.message_id());
     assert_eq!(parts[1]["state"], "output-available", "{parts}");
-    assert_eq!(parts[1]["output"], done["result"], "the result is where the question was");
+    assert_eq!(
+        parts[1]["output"], done["result"],
+        "the result is where the question was"
+    );
     assert_eq!(stack.posted(&text).await, 1);
 
     let records = admin.audit(&id).await;
-    let column = |name: &str| records.iter().map(|record| record[name].clone()).collect::<Vec<_>>();
-    assert_eq!(column("event"), ["requested", "decided", "claimed", "settled"].map(Value::from));
+    let column = |name: &str| {
+        records
+            .iter()
+            .map(|record| record[name].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        column("event"),
+        ["requested", "decided", "claimed", "settled"].map(Value::from)
+    );
     assert_eq!(column("seq"), [1, 2, 3, 4].map(Value::from));
-    let kinds: Vec<Value> =
-        records.iter().map(|record| record["actor"]["kind"].clone()).collect();
+    let kinds: Vec<Value> = records
+        .iter()
+        .map(|record| record["actor"]["kind"].clone())
+        .collect();
     assert_eq!(kinds, ["user", "user", "system", "system"].map(Value::from));
     assert_eq!(records[1]["actor"]["id"], "lakeside-admin");
-    assert!(!json!(records).to_string().contains(&text), "the audit holds no contents");
+    assert!(
+        !json!(records).to_string().contains(&text),
+        "the audit holds no contents"
+    );
 }
 
 #[tokio::test]

@@ -17,11 +17,18 @@ impl Answer {
         let headers = response.headers().clone();
         let text = response.text().await.expect("the whole body");
         let body = serde_json::from_str(&text).unwrap_or_default();
-        Self { status, headers, text, body }
+        Self {
+            status,
+            headers,
+            text,
+            body,
+        }
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().expect("a text"))
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().expect("a text"))
     }
 
     #[track_caller]
@@ -34,14 +41,22 @@ impl Answer {
     #[track_caller]
     pub(crate) fn problem(self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "expected {code}: {}", self.text);
-        assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.text);
+        assert_eq!(
+            self.header("content-type"),
+            "application/problem+json",
+            "{}",
+            self.text
+        );
         assert_eq!(self.body["code"], code, "{}", self.text);
         assert_eq!(self.body["status"], status, "{}", self.text);
         assert_eq!(self.body["type"], "about:blank", "{}", self.text);
         let words = |name: &str| self.body[name].as_str().unwrap_or_default();
         assert!(!words("title").is_empty(), "{}", self.text);
         let detail = words("detail");
-        assert!(detail.ends_with(['.', '!', '?']) && detail.contains(' '), "no sentence: {detail:?}");
+        assert!(
+            detail.ends_with(['.', '!', '?']) && detail.contains(' '),
+            "no sentence: {detail:?}"
+        );
         self.body
     }
 }

@@ -50,11 +50,18 @@ impl<'a> Aws<'a> {
     }
 
     pub(crate) async fn sqs(&self, action: &str, body: Value) -> Value {
-        self.json("sqs", "1.0", &format!("AmazonSQS.{action}"), body).await
+        self.json("sqs", "1.0", &format!("AmazonSQS.{action}"), body)
+            .await
     }
 
     pub(crate) async fn dynamodb(&self, action: &str, body: Value) -> Value {
-        self.json("dynamodb", "1.0", &format!("DynamoDB_20120810.{action}"), body).await
+        self.json(
+            "dynamodb",
+            "1.0",
+            &format!("DynamoDB_20120810.{action}"),
+            body,
+        )
+        .await
     }
 
     pub(crate) async fn wake(&self, message: &str) {
@@ -72,7 +79,8 @@ impl<'a> Aws<'a> {
     }
 
     pub(crate) async fn purge(&self) {
-        self.sqs("PurgeQueue", json!({ "QueueUrl": self.queue })).await;
+        self.sqs("PurgeQueue", json!({ "QueueUrl": self.queue }))
+            .await;
     }
 
     pub(crate) async fn set_visibility(&self, seconds: u32) {
@@ -89,16 +97,24 @@ impl<'a> Aws<'a> {
         });
         let answer = self.sqs("ReceiveMessage", body).await;
         let messages = answer["Messages"].as_array().cloned().unwrap_or_default();
-        let bodies = messages.iter().filter_map(|message| message["Body"].as_str());
+        let bodies = messages
+            .iter()
+            .filter_map(|message| message["Body"].as_str());
         bodies.map(ToOwned::to_owned).collect()
     }
 
     /// Nobody takes messages from the queue until it is subscribed again.
     pub(crate) async fn unsubscribe(&self) -> Mapping {
         let url = format!("{}/2015-03-31/event-source-mappings/", self.emulator);
-        let listed = self.stack.http.get(format!("{url}?FunctionName={}", self.worker));
+        let listed = self
+            .stack
+            .http
+            .get(format!("{url}?FunctionName={}", self.worker));
         let listed = self.call("lambda", listed).await;
-        let id = listed["EventSourceMappings"][0]["UUID"].as_str().expect("a mapping").to_owned();
+        let id = listed["EventSourceMappings"][0]["UUID"]
+            .as_str()
+            .expect("a mapping")
+            .to_owned();
         let mapping = Mapping(id);
         self.enable(&mapping, false).await;
         mapping
@@ -110,7 +126,11 @@ impl<'a> Aws<'a> {
 
     async fn enable(&self, Mapping(id): &Mapping, enabled: bool) {
         let url = format!("{}/2015-03-31/event-source-mappings/{id}", self.emulator);
-        let request = self.stack.http.put(url).json(&json!({ "Enabled": enabled }));
+        let request = self
+            .stack
+            .http
+            .put(url)
+            .json(&json!({ "Enabled": enabled }));
         self.call("lambda", request).await;
     }
 }

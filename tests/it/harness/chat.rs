@@ -1,6 +1,8 @@
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use super::{Answer, Person, Told, eventually, fresh, settled};
+use super::{Answer, Person, Told, fresh, settled};
 
 /// One conversation of one person.
 pub(crate) struct Chat<'a> {
@@ -45,16 +47,23 @@ impl<'a> Chat<'a> {
         Told::of(&self.try_post(body).await)
     }
 
+    /// The answer as it comes; only too many messages are waited for, as long as they are told to.
     pub(crate) async fn try_post(&self, body: &Value) -> Answer {
-        eventually("a free minute", 130, async || {
+        loop {
             let answer = self.person.post("/v1/chat", body).await;
-            (answer.status != 429).then_some(answer)
-        })
-        .await
+            if answer.status != 429 {
+                return answer;
+            }
+            let seconds = answer.header("retry-after").parse().expect("seconds");
+            assert!((1..=60).contains(&seconds), "{seconds}");
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+        }
     }
 
     pub(crate) async fn read(&self) -> Answer {
-        self.person.get(&format!("/v1/conversations/{}/messages", self.id)).await
+        self.person
+            .get(&format!("/v1/conversations/{}/messages", self.id))
+            .await
     }
 
     pub(crate) async fn messages(&self) -> Vec<Value> {
@@ -75,7 +84,11 @@ impl<'a> Chat<'a> {
             if page["running"] == false && fits(messages) {
                 return Ok(messages.clone());
             }
-            Err(format!("running: {}\n{}", page["running"], sketch(messages)))
+            Err(format!(
+                "running: {}\n{}",
+                page["running"],
+                sketch(messages)
+            ))
         });
         found.await
     }
@@ -83,7 +96,9 @@ impl<'a> Chat<'a> {
     /// The messages when the last answer ends with words that contain this.
     pub(crate) async fn until_told(&self, words: &str, seconds: u64) -> Vec<Value> {
         let fits = |messages: &[Value]| {
-            messages.last().is_some_and(|last| last_text(last).contains(words))
+            messages
+                .last()
+                .is_some_and(|last| last_text(last).contains(words))
         };
         self.until(&format!("told {words:?}"), seconds, fits).await
     }
@@ -92,7 +107,8 @@ impl<'a> Chat<'a> {
 /// The last words of a message; empty if it does not end with words.
 pub(crate) fn last_text(message: &Value) -> &str {
     let last = message["parts"].as_array().and_then(|parts| parts.last());
-    last.and_then(|part| part["text"].as_str()).unwrap_or_default()
+    last.and_then(|part| part["text"].as_str())
+        .unwrap_or_default()
 }
 
 /// A line for each message: who, and the words or states of its parts.
@@ -100,7 +116,11 @@ fn sketch(messages: &[Value]) -> String {
     let line = |message: &Value| {
         let parts = message["parts"].as_array().into_iter().flatten();
         let parts = parts.filter_map(|part| part["text"].as_str().or(part["state"].as_str()));
-        format!("{}: {}\n", message["role"], parts.collect::<Vec<_>>().join(" | "))
+        format!(
+            "{}: {}\n",
+            message["role"],
+            parts.collect::<Vec<_>>().join(" | ")
+        )
     };
     messages.iter().map(line).collect()
 }

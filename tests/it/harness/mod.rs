@@ -41,7 +41,10 @@ async fn settled<T>(
             Ok(found) => return found,
             Err(seen) => seen,
         };
-        assert!(Instant::now() < deadline, "not within {seconds} s: {what}\n{seen}");
+        assert!(
+            Instant::now() < deadline,
+            "not within {seconds} s: {what}\n{seen}"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -1,6 +1,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Stack, eventually, fresh};
 
@@ -13,8 +14,14 @@ pub(crate) struct Own {
 
 impl Own {
     pub(crate) async fn start(settings: &[(&str, &str)]) -> Self {
-        let log = std::env::temp_dir().join(fresh("toshi-own")).with_extension("log");
-        let mut own = Self { port: free_port(), log, process: None };
+        let log = std::env::temp_dir()
+            .join(fresh("toshi-own"))
+            .with_extension("log");
+        let mut own = Self {
+            port: free_port(),
+            log,
+            process: None,
+        };
         own.run(settings).await;
         own
     }
@@ -24,7 +31,9 @@ impl Own {
         let output = File::create(&self.log).expect("a log file");
         let mut command = self.command(&["run"]);
         command.envs(settings.iter().copied());
-        command.stdout(output.try_clone().expect("the file")).stderr(output);
+        command
+            .stdout(output.try_clone().expect("the file"))
+            .stderr(output);
         let child = command.spawn().expect("python3");
         let child = self.process.insert(child);
         let log = self.log.clone();
@@ -49,13 +58,19 @@ impl Own {
             return;
         };
         let stopped = self.command(&["stop"]).stdout(Stdio::null()).status();
-        assert!(stopped.is_ok_and(|status| status.success()), "the second stack does not stop");
+        assert!(
+            stopped.is_ok_and(|status| status.success()),
+            "the second stack does not stop"
+        );
         process.wait().expect("its end");
     }
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("python3");
-        command.arg("infra/dev.py").args(words).args(["--port", &self.port.to_string()]);
+        command
+            .arg("infra/dev.py")
+            .args(words)
+            .args(["--port", &self.port.to_string()]);
         command.current_dir(root()).stdin(Stdio::null());
         for name in cargo_variables() {
             command.env_remove(name);
@@ -80,21 +95,33 @@ impl Drop for Own {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the workspace")
 }
 
 /// What cargo tells its tests of this crate would mislead the cargo of the second stack.
-#[expect(clippy::disallowed_methods, reason = "a child's environment is made from ours")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a child's environment is made from ours"
+)]
 fn cargo_variables() -> Vec<String> {
     let kept = ["CARGO_HOME", "CARGO_TARGET_DIR"];
     let names = std::env::vars().map(|(name, _)| name);
-    names.filter(|name| name.starts_with("CARGO_") && !kept.contains(&name.as_str())).collect()
+    names
+        .filter(|name| name.starts_with("CARGO_") && !kept.contains(&name.as_str()))
+        .collect()
 }
 
-/// A free port below those that the kernel and the development commands choose from.
+/// A free port below those that the kernel and the development commands choose from; never the
+/// same twice, since a stack takes a while until it listens.
 fn free_port() -> u16 {
-    let start = u16::try_from(std::process::id() % 5_000).expect("small");
-    let ports = (0..5_000).map(|step| 12_000 + (start + step) % 5_000);
-    let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    ports.into_iter().find(free).expect("a free port")
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = std::process::id() + TRIED.fetch_add(1, Ordering::Relaxed);
+        let port = 12_000 + u16::try_from(step % 5_000).expect("small");
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }

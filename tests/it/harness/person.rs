@@ -12,7 +12,11 @@ pub(crate) struct Person<'a> {
 
 impl<'a> Person<'a> {
     pub(super) fn new(stack: &'a Stack, name: &str, token: String) -> Self {
-        Self { stack, name: name.to_owned(), token }
+        Self {
+            stack,
+            name: name.to_owned(),
+            token,
+        }
     }
 
     /// A new conversation of theirs.
@@ -22,7 +26,10 @@ impl<'a> Person<'a> {
 
     pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let url = format!("{}{path}", self.stack.base);
-        self.stack.http.request(method, url).bearer_auth(&self.token)
+        self.stack
+            .http
+            .request(method, url)
+            .bearer_auth(&self.token)
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
@@ -50,20 +57,26 @@ impl<'a> Person<'a> {
     }
 
     pub(crate) async fn decide(&self, id: &str, body: &Value) -> Answer {
-        self.post(&format!("/v1/approvals/{id}/decision"), body).await
+        self.post(&format!("/v1/approvals/{id}/decision"), body)
+            .await
     }
 
     pub(crate) async fn approve(&self, id: &str) -> Value {
-        self.decide(id, &json!({ "decision": "approve" })).await.ok()
+        self.decide(id, &json!({ "decision": "approve" }))
+            .await
+            .ok()
     }
 
     pub(crate) async fn reject(&self, id: &str, reason: &str) -> Value {
-        self.decide(id, &json!({ "decision": "reject", "reason": reason })).await.ok()
+        self.decide(id, &json!({ "decision": "reject", "reason": reason }))
+            .await
+            .ok()
     }
 
     pub(crate) async fn resolve(&self, id: &str, outcome: &str, reason: &str) -> Answer {
         let body = json!({ "outcome": outcome, "reason": reason });
-        self.post(&format!("/v1/approvals/{id}/resolve"), &body).await
+        self.post(&format!("/v1/approvals/{id}/resolve"), &body)
+            .await
     }
 
     /// The approval when it has this state.
@@ -71,14 +84,21 @@ impl<'a> Person<'a> {
         let what = format!("{id} is {state}");
         let found = settled(&what, seconds, async || {
             let row = self.approval(id).await;
-            if row["state"] == state { Ok(row) } else { Err(row.to_string()) }
+            if row["state"] == state {
+                Ok(row)
+            } else {
+                Err(row.to_string())
+            }
         });
         found.await
     }
 
     /// The events of an approval's audit in their order, after the chain was verified.
     pub(crate) async fn audit(&self, id: &str) -> Vec<Value> {
-        let verified = self.get(&format!("/v1/audit/verify?approval={id}")).await.ok();
+        let verified = self
+            .get(&format!("/v1/audit/verify?approval={id}"))
+            .await
+            .ok();
         let records = self.get(&format!("/v1/audit?approval={id}")).await.ok();
         let records = records["items"].as_array().expect("records").clone();
         let whole =

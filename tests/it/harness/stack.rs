@@ -14,8 +14,12 @@ static SANDBOX: RwLock<()> = RwLock::const_new(());
 
 enum Hold {
     Nothing,
-    Shared { _guard: RwLockReadGuard<'static, ()> },
-    Alone { guard: RwLockWriteGuard<'static, ()> },
+    Shared {
+        _guard: RwLockReadGuard<'static, ()>,
+    },
+    Alone {
+        guard: RwLockWriteGuard<'static, ()>,
+    },
 }
 
 /// A running stack and how this test holds it.
@@ -31,12 +35,16 @@ pub(crate) struct Stack {
 impl Stack {
     /// For tests that call tools of a well-behaved sandbox.
     pub(crate) async fn shared() -> Self {
-        Self::holding(Hold::Shared { _guard: SANDBOX.read().await })
+        Self::holding(Hold::Shared {
+            _guard: SANDBOX.read().await,
+        })
     }
 
     /// For tests that make it misbehave; it behaves again when this is dropped.
     pub(crate) async fn alone() -> Self {
-        Self::holding(Hold::Alone { guard: SANDBOX.write().await })
+        Self::holding(Hold::Alone {
+            guard: SANDBOX.write().await,
+        })
     }
 
     /// For tests that need neither the tools nor the model.
@@ -46,13 +54,25 @@ impl Stack {
 
     fn holding(hold: Hold) -> Self {
         let state = PathBuf::from(setting("TOSHI_TEST_STATE"));
-        Self { base: setting("TOSHI_TEST_BASE"), state, http: client(), own: false, hold: hold.into() }
+        Self {
+            base: setting("TOSHI_TEST_BASE"),
+            state,
+            http: client(),
+            own: false,
+            hold: hold.into(),
+        }
     }
 
     /// One that nobody else uses.
     pub(crate) fn own(base: &str, state: PathBuf) -> Self {
         let hold = Hold::Nothing.into();
-        Self { base: base.to_owned(), state, http: client(), own: true, hold }
+        Self {
+            base: base.to_owned(),
+            state,
+            http: client(),
+            own: true,
+            hold,
+        }
     }
 
     fn hold(&self) -> MutexGuard<'_, Hold> {
@@ -64,7 +84,9 @@ impl Stack {
         let mut hold = self.hold();
         if let Hold::Alone { guard } = std::mem::replace(&mut *hold, Hold::Nothing) {
             self.turn_all_off();
-            *hold = Hold::Shared { _guard: guard.downgrade() };
+            *hold = Hold::Shared {
+                _guard: guard.downgrade(),
+            };
         }
     }
 
@@ -113,13 +135,18 @@ impl Stack {
     pub(crate) async fn switch(&self, switches: Value) {
         let allowed = self.own || matches!(*self.hold(), Hold::Alone { .. });
         assert!(allowed, "set switches only when alone");
-        let request = self.http.put(format!("{}/_sandbox/switches", self.base)).json(&switches);
+        let request = self
+            .http
+            .put(format!("{}/_sandbox/switches", self.base))
+            .json(&switches);
         let answer = Answer::of(request.send().await.expect("an answer")).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
 
     pub(crate) async fn tick(&self, sweep: &str) -> Value {
-        self.post("/_sandbox/tick", &json!({ "sweep": sweep })).await.ok()
+        self.post("/_sandbox/tick", &json!({ "sweep": sweep }))
+            .await
+            .ok()
     }
 
     /// The calls of tools that took effect at the server, for which `fits` holds.
@@ -140,7 +167,10 @@ impl Stack {
     pub(crate) async fn prompts(&self, text: &str) -> Vec<Value> {
         let requests = self.get("/_sandbox/llm/requests").await.ok();
         let requests = requests.as_array().expect("a list").clone();
-        requests.into_iter().filter(|request| request.to_string().contains(text)).collect()
+        requests
+            .into_iter()
+            .filter(|request| request.to_string().contains(text))
+            .collect()
     }
 
     pub(crate) async fn aws(&self) -> Aws<'_> {
@@ -148,7 +178,10 @@ impl Stack {
         let text = eventually("stack.json", 20, async || {
             std::fs::read_to_string(self.state.join("stack.json")).ok()
         });
-        Aws::new(self, &serde_json::from_str(&text.await).expect("a description"))
+        Aws::new(
+            self,
+            &serde_json::from_str(&text.await).expect("a description"),
+        )
     }
 
     /// The document of the interface.
@@ -184,7 +217,10 @@ impl Stack {
         };
         let all = ask("GET", "").unwrap_or_default();
         let all: Map<String, Value> = serde_json::from_str(&all).unwrap_or_default();
-        let off: Map<String, Value> = all.into_iter().map(|(name, _)| (name, Value::Null)).collect();
+        let off: Map<String, Value> = all
+            .into_iter()
+            .map(|(name, _)| (name, Value::Null))
+            .collect();
         if let Err(error) = ask("PUT", &Value::from(off).to_string()) {
             eprintln!("the switches could not be turned off: {error}");
         }
@@ -192,11 +228,16 @@ impl Stack {
 }
 
 fn client() -> reqwest::Client {
-    let builder = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(120));
+    let builder = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(Duration::from_secs(120));
     builder.build().expect("a client")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the settings of a test run are its configuration")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the settings of a test run are its configuration"
+)]
 fn setting(name: &str) -> String {
     std::env::var(name)
         .unwrap_or_else(|_| panic!("{name} is not set: run these tests with `make test-e2e`"))

@@ -22,7 +22,13 @@ const LISTED: &[(&str, &[&str])] = &[
     ("error", &["errorText"]),
 ];
 const FINISH: &[&str] = &[
-    "stop", "length", "content-filter", "tool-calls", "error", "interrupted", "other",
+    "stop",
+    "length",
+    "content-filter",
+    "tool-calls",
+    "error",
+    "interrupted",
+    "other",
 ];
 
 /// A chat stream that was read to its end.
@@ -40,8 +46,10 @@ impl Told {
         assert_eq!(answer.header("x-vercel-ai-ui-message-stream"), "v1");
         let mut events = data(&answer.text);
         assert_eq!(events.pop().as_deref(), Some("[DONE]"), "{}", answer.text);
-        let chunks: Vec<Value> =
-            events.iter().map(|text| serde_json::from_str(text).expect("JSON")).collect();
+        let chunks: Vec<Value> = events
+            .iter()
+            .map(|text| serde_json::from_str(text).expect("JSON"))
+            .collect();
         let told = Self { chunks };
         told.check();
         told
@@ -53,30 +61,47 @@ impl Told {
             let kind = chunk["type"].as_str().expect("a type");
             let listed = LISTED.iter().find(|(name, _)| *name == kind);
             let (_, fields) = listed.unwrap_or_else(|| panic!("not listed: {chunk}"));
-            assert!(fields.iter().all(|field| !chunk[*field].is_null()), "incomplete: {chunk}");
+            assert!(
+                fields.iter().all(|field| !chunk[*field].is_null()),
+                "incomplete: {chunk}"
+            );
         }
         let kinds = self.kinds();
         assert_eq!(kinds.first(), Some(&"start"), "{kinds:?}");
         assert_eq!(kinds.last(), Some(&"finish"), "{kinds:?}");
         for once in ["start", "finish"] {
-            assert_eq!(kinds.iter().filter(|kind| **kind == once).count(), 1, "{kinds:?}");
+            assert_eq!(
+                kinds.iter().filter(|kind| **kind == once).count(),
+                1,
+                "{kinds:?}"
+            );
         }
         assert!(FINISH.contains(&self.finish()), "{:?}", self.chunks);
         let open: BTreeSet<&str> = self.texts("text-start", "id").collect();
-        assert!(self.texts("text-delta", "id").all(|id| open.contains(id)), "{:?}", self.chunks);
+        assert!(
+            self.texts("text-delta", "id").all(|id| open.contains(id)),
+            "{:?}",
+            self.chunks
+        );
         assert!(!self.message_id().is_empty());
     }
 
     pub(crate) fn kinds(&self) -> Vec<&str> {
-        self.chunks.iter().map(|chunk| chunk["type"].as_str().unwrap_or_default()).collect()
+        self.chunks
+            .iter()
+            .map(|chunk| chunk["type"].as_str().unwrap_or_default())
+            .collect()
     }
 
     pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
-        self.chunks.iter().filter(move |chunk| chunk["type"] == kind)
+        self.chunks
+            .iter()
+            .filter(move |chunk| chunk["type"] == kind)
     }
 
     fn texts<'a>(&'a self, kind: &'a str, field: &'a str) -> impl Iterator<Item = &'a str> {
-        self.of_kind(kind).map(move |chunk| chunk[field].as_str().unwrap_or_default())
+        self.of_kind(kind)
+            .map(move |chunk| chunk[field].as_str().unwrap_or_default())
     }
 
     pub(crate) fn message_id(&self) -> &str {
@@ -84,7 +109,9 @@ impl Told {
     }
 
     pub(crate) fn finish(&self) -> &str {
-        self.texts("finish", "finishReason").next().unwrap_or_default()
+        self.texts("finish", "finishReason")
+            .next()
+            .unwrap_or_default()
     }
 
     pub(crate) fn text(&self) -> String {
@@ -93,7 +120,9 @@ impl Told {
 
     /// The approvals that are asked for, in their order.
     pub(crate) fn approvals(&self) -> Vec<String> {
-        self.texts("tool-approval-request", "approvalId").map(ToOwned::to_owned).collect()
+        self.texts("tool-approval-request", "approvalId")
+            .map(ToOwned::to_owned)
+            .collect()
     }
 }
 
