@@ -2,7 +2,7 @@
 
 use lambda_runtime::Context;
 use serde::{Deserialize, Serialize};
-use toshi_agent::{Agent, Budget, Entry, RunError, Scope, Sink, now};
+use toshi_agent::{Agent, Budget, RunError, now};
 use toshi_core::Millis;
 use toshi_store::WakeMessage;
 
@@ -64,17 +64,7 @@ async fn one(agent: &Agent, body: &str, budget: Budget) -> Result<(), Problem> {
         tenant,
         conversation,
     } = serde_json::from_str(body)?;
-    let end = agent
-        .run(
-            &tenant,
-            &conversation,
-            Entry::Take,
-            Scope::All,
-            budget,
-            Sink::default(),
-            None,
-        )
-        .await?;
+    let end = agent.run(&tenant, &conversation, budget).await?;
     tracing::info!(%tenant, %conversation, ?end, "worked");
     Ok(())
 }

@@ -124,10 +124,7 @@ impl<'d, 'r> Drive<'d, 'r> {
         };
         let left = (RUN_MAX_MS - self.turn.run_at.until(now())).max(0);
         let left = Duration::from_millis(left.unsigned_abs());
-        let step = self.run.agent.model.step(key, &prompt, left, on_text);
-        let (step, others) = tokio::join!(step, self.run.others(self.turn.turn));
-        self.run.others = Some(others?);
-        Ok(step)
+        Ok(self.run.agent.model.step(key, &prompt, left, on_text).await)
     }
 
     /// Judges the step's calls, runs its reads, and commits all of it at once. `true` if the turn
@@ -192,11 +189,7 @@ impl<'d, 'r> Drive<'d, 'r> {
                     self.context.history.steps.push(step.clone());
                     let turn = self.turn.clone();
                     let approvals = committed.asks;
-                    self.run.sink.tell(Progress::Step {
-                        turn: turn.clone(),
-                        step,
-                        approvals,
-                    });
+                    self.run.sink.tell(Progress::Step { step, approvals });
                     if waits {
                         self.run.sink.tell(Progress::Turn(turn));
                     }
@@ -242,11 +235,7 @@ impl<'d, 'r> Drive<'d, 'r> {
         };
         self.run.commit(commit).await?;
         let approvals = Vec::new();
-        self.run.sink.tell(Progress::Step {
-            turn: turn.clone(),
-            step,
-            approvals,
-        });
+        self.run.sink.tell(Progress::Step { step, approvals });
         self.run.sink.tell(Progress::Turn(turn));
         Ok(())
     }

@@ -29,7 +29,6 @@ pub use conversations::{Erased, Messages};
 pub use follow::Followed;
 pub use model::{Model, ModelConfig, ModelError, ModelHealth};
 pub use offer::Person;
-pub use progress::{Progress, Sink};
-pub use run::{Budget, Entry, RunEnd, RunError, Scope};
+pub use run::{Budget, RunEnd, RunError};
 pub use ui::{Chunk, KEEP_ALIVE, keep_alive};
 pub use wiring::{AgentConfig, WiringError};

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use toshi_core::{Approval, MessageId, StepRow, TurnRow};
 
 #[derive(Clone, Debug)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// New words of the step that is being written. The only thing told before it is stored.
     Text {
         /// The message that the step belongs to.
@@ -15,7 +15,6 @@ pub enum Progress {
     },
     /// A step is stored, with its questions.
     Step {
-        turn: TurnRow,
         step: StepRow,
         approvals: Vec<Approval>,
     },
@@ -27,12 +26,12 @@ pub enum Progress {
 
 /// Where progress goes. Nobody may be listening: a client that left does not stop a turn.
 #[derive(Clone, Debug, Default)]
-pub struct Sink(Option<mpsc::UnboundedSender<Progress>>);
+pub(crate) struct Sink(Option<mpsc::UnboundedSender<Progress>>);
 
 impl Sink {
     /// A sink and its other end. Unbounded: a turn's text is bounded by the model's limits, and a
     /// slow client must not slow the turn.
-    pub fn channel() -> (Self, mpsc::UnboundedReceiver<Progress>) {
+    pub(crate) fn channel() -> (Self, mpsc::UnboundedReceiver<Progress>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(Some(sender)), receiver)
     }

@@ -21,7 +21,7 @@ use crate::progress::{Progress, Sink};
 
 /// How much of a conversation's work a run takes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub(crate) enum Scope {
     /// Everything there is: the worker.
     All,
     /// One turn: an HTTP invocation, which ends with its response.
@@ -42,7 +42,7 @@ impl Budget {
 
 /// How a run begins.
 #[derive(Debug)]
-pub enum Entry {
+pub(crate) enum Entry {
     /// Take the lease if it is free.
     Take,
     /// The message was just stored and the lease is ours; what was read for it is at hand.
@@ -110,22 +110,46 @@ pub(crate) struct Context {
     pub(crate) offer: Offer,
 }
 
+/// What a chat request adds to a run.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) entry: Entry,
+    pub(crate) scope: Scope,
+    pub(crate) sink: Sink,
+    pub(crate) request: Option<RequestId>,
+}
+
 impl Agent {
-    /// Works a conversation. Called by the chat function and the worker alike.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what a run is of, what it takes on and what it has; none of it has a default"
-    )]
+    /// Works a conversation: everything there is to do, with nothing but its place.
     pub async fn run(
         &self,
         tenant: &TenantId,
         conversation: &ConversationId,
-        entry: Entry,
-        scope: Scope,
         budget: Budget,
-        sink: Sink,
-        request: Option<RequestId>,
     ) -> Result<RunEnd, RunError> {
+        let job = Job {
+            entry: Entry::Take,
+            scope: Scope::All,
+            sink: Sink::default(),
+            request: None,
+        };
+        self.run_job(tenant, conversation, budget, job).await
+    }
+
+    /// The same for a chat request: its own turn, told as it goes.
+    pub(crate) async fn run_job(
+        &self,
+        tenant: &TenantId,
+        conversation: &ConversationId,
+        budget: Budget,
+        job: Job,
+    ) -> Result<RunEnd, RunError> {
+        let Job {
+            entry,
+            scope,
+            sink,
+            request,
+        } = job;
         let school = self.store.school(tenant);
         let (meta, lease, first) = match entry {
             Entry::Take => match school.take(conversation, now()).await? {
@@ -151,6 +175,9 @@ impl Agent {
             }
         };
         let fence = lease.fence;
+        // A message took the lease of a conversation that waited for nobody, or it did not: the row
+        // says so, as it was before.
+        let others = first.as_ref().map(|_| meta.due.is_some());
         let mut run = Run {
             agent: self,
             school,
@@ -159,7 +186,7 @@ impl Agent {
             budget,
             sink,
             request,
-            others: None,
+            others,
             released: false,
         };
         // On the heap: a turn's state is large, and stacks are not.
@@ -269,21 +296,6 @@ impl Run<'_> {
         self.lease.seen = meta.wake;
         self.meta = meta;
         Ok(())
-    }
-
-    /// Whether the conversation has work besides this turn. A run that began with a message has
-    /// not looked yet; `wake` was read before, so what comes later fails the release.
-    pub(crate) async fn others(&self, turn: TurnId) -> Result<bool, StoreError> {
-        if let Some(known) = self.others {
-            return Ok(known);
-        }
-        let mut meta = self.meta.clone();
-        meta.open.retain(|open| *open != turn);
-        let (open, inbox) = tokio::try_join!(
-            self.school.open_turns(&meta),
-            self.school.inbox(&meta.conversation)
-        )?;
-        Ok(next_work(&open, &inbox, now(), i64::MAX) != Work::Idle)
     }
 
     async fn let_go(&mut self, how: Release) -> Result<bool, RunError> {
@@ -419,12 +431,8 @@ impl Run<'_> {
                 end: TurnEnd::Failed { .. }
             }
         ) {
-            let (turn, approvals) = (turn.clone(), Vec::new());
-            self.sink.tell(Progress::Step {
-                turn,
-                step,
-                approvals,
-            });
+            let approvals = Vec::new();
+            self.sink.tell(Progress::Step { step, approvals });
         }
         self.sink.tell(Progress::Turn(turn));
         Ok(())

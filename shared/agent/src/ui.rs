@@ -201,9 +201,7 @@ impl Writer {
     pub(crate) fn progress(&mut self, progress: &Progress) {
         match progress {
             Progress::Text { answer, n, delta } if *answer == self.answer => self.words(*n, delta),
-            Progress::Step {
-                step, approvals, ..
-            } => self.step(step, approvals),
+            Progress::Step { step, approvals } => self.step(step, approvals),
             Progress::Approval(row) => self.approval(row),
             Progress::Text { .. } | Progress::Turn(_) => {}
         }

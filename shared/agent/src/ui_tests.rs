@@ -51,7 +51,6 @@ fn words(n: u32, text: &str) -> Progress {
 
 fn told(step: &StepRow, approvals: &[Approval]) -> Progress {
     Progress::Step {
-        turn: sample::turn(TurnState::Running),
         step: step.clone(),
         approvals: approvals.to_vec(),
     }

@@ -35,6 +35,10 @@ pub struct ConversationRow {
     /// Its contents were erased; the id is not used again.
     #[serde(default)]
     pub deleted_at: Option<Millis>,
+    /// Its place in the sweep's list, as read: somebody has something to look at. Written by the
+    /// store alone.
+    #[serde(rename = "G1SK", default, skip_serializing)]
+    pub due: Option<String>,
 }
 
 impl ConversationRow {
@@ -56,6 +60,7 @@ impl ConversationRow {
             replaced: Vec::new(),
             created_at: now,
             deleted_at: None,
+            due: None,
         }
     }
 

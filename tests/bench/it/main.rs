@@ -1,4 +1,5 @@
 //! Calls per turn, counted in front of the emulator: a change that adds one is seen here.
+#![cfg(test)]
 
 use toshi_bench::{Counted, Measured, Scene};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use toshi_agent::{Agent, AgentConfig, Budget, ChatRequest, Chunk, Entry, Posted, Scope, Sink};
+use toshi_agent::{Agent, AgentConfig, Budget, ChatRequest, Chunk, Posted};
 use toshi_connectors::{AccessToken, Target};
 use toshi_core::{
     Actor, Answer, Cause, ConnectionRow, ConnectionStatus, ConversationId, Event, How, Role,
@@ -226,19 +226,11 @@ impl Scene {
     pub async fn work(&self) -> Measured {
         self.proxy.take();
         let began = Instant::now();
-        let (tenant, sink) = (&self.tenant, Sink::default());
+        let tenant = &self.tenant;
         let conversation = self.conversation();
         let budget = Self::budget();
         self.agent
-            .run(
-                tenant,
-                &conversation,
-                Entry::Take,
-                Scope::All,
-                budget,
-                sink,
-                None,
-            )
+            .run(tenant, &conversation, budget)
             .await
             .expect("the run");
         Measured {

@@ -19,7 +19,7 @@ use crate::clock::now;
 use crate::follow::{Followed, STILL_WORKING};
 use crate::offer::Person;
 use crate::progress::{Progress, Sink};
-use crate::run::{Budget, Entry, RunEnd, RunError, Scope};
+use crate::run::{Budget, Entry, Job, RunEnd, RunError, Scope};
 use crate::ui::{Chunk, Writer};
 
 /// Who asks, as their token says; their role is read from their row.
@@ -421,15 +421,13 @@ impl Place {
         self.out.send(&mut writer);
         let (sink, mut progress) = Sink::channel();
         let agent = Arc::clone(&self.agent);
-        let work = agent.run(
-            &self.tenant,
-            &self.conversation,
+        let job = Job {
             entry,
-            Scope::Turn(followed.turn),
-            self.budget,
+            scope: Scope::Turn(followed.turn),
             sink,
-            self.request.clone(),
-        );
+            request: self.request.clone(),
+        };
+        let work = agent.run_job(&self.tenant, &self.conversation, self.budget, job);
         let mut work = std::pin::pin!(work);
         let mut last_turn = None;
         let end = loop {

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use toshi_agent::{Entry, RunEnd, Scope, Sink};
+use toshi_agent::RunEnd;
 use toshi_core::{Answer, Cause, Event, RecordEvent, State, Subject, TurnState};
 
 use crate::scene::{Scene, Wanted, continued, fresh_id, message, work};
@@ -599,16 +599,7 @@ async fn an_invocation_with_too_little_time_hands_over_and_sends_a_hint() {
     for (left, state) in [(59_000, State::Approved), (240_000, State::Succeeded)] {
         let budget = toshi_agent::Budget::until(now().plus(left));
         let (tenant, conversation) = (&scene.tenant, scene.conversation());
-        let sink = Sink::default();
-        let run = scene.agent.run(
-            tenant,
-            &conversation,
-            Entry::Take,
-            Scope::All,
-            budget,
-            sink,
-            None,
-        );
+        let run = scene.agent.run(tenant, &conversation, budget);
         assert_eq!(run.await.unwrap(), RunEnd::HandedOver);
         assert_eq!(scene.state(id).await, state, "{left}");
         assert_eq!(scene.stage.hints().await.len(), 1);

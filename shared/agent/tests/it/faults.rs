@@ -437,15 +437,7 @@ async fn a_claim_needs_its_time_after_the_check_and_not_only_before() {
     scene.approve(id).await;
     let budget = toshi_agent::Budget::until(toshi_test_support::now().plus(60_300));
     let (tenant, conversation) = (scene.tenant.clone(), scene.conversation());
-    let run = scene.agent.run(
-        &tenant,
-        &conversation,
-        toshi_agent::Entry::Take,
-        toshi_agent::Scope::All,
-        budget,
-        toshi_agent::Sink::default(),
-        None,
-    );
+    let run = scene.agent.run(&tenant, &conversation, budget);
     assert_eq!(run.await.unwrap(), RunEnd::HandedOver);
     assert_eq!(scene.state(id).await, State::Approved, "not claimed");
     assert_eq!(scene.work().await, RunEnd::Idle);

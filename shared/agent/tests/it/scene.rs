@@ -6,8 +6,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use toshi_agent::{
-    Agent, AgentConfig, Budget, ChatError, ChatRequest, Entry, Posted, RunEnd, RunError, Scope,
-    Sink,
+    Agent, AgentConfig, Budget, ChatError, ChatRequest, ChatStream, Posted, RunEnd, RunError,
 };
 use toshi_connectors::{AccessToken, Target};
 use toshi_core::{
@@ -232,6 +231,15 @@ impl Scene {
         user: &UserId,
         body: Value,
     ) -> Result<Vec<Value>, ChatError> {
+        Ok(all(self.open_as(user, body).await?).await)
+    }
+
+    /// The stream itself, unread.
+    pub(crate) async fn open(&self, body: Value) -> Result<ChatStream, ChatError> {
+        self.open_as(&self.admin, body).await
+    }
+
+    async fn open_as(&self, user: &UserId, body: Value) -> Result<ChatStream, ChatError> {
         let request = ChatRequest {
             tenant: self.tenant.clone(),
             user: user.clone(),
@@ -240,12 +248,7 @@ impl Scene {
             budget: budget(),
         };
         // On the heap: a test that says many things would hold each of them on its stack.
-        let mut stream = Box::pin(self.agent.chat(request)).await?;
-        let mut chunks = Vec::new();
-        while let Some(chunk) = stream.recv().await {
-            chunks.push(strict::read(&chunk.to_event()));
-        }
-        Ok(chunks)
+        Box::pin(self.agent.chat(request)).await
     }
 
     /// Says something in the usual conversation and looks at the answer.
@@ -508,22 +511,22 @@ pub(crate) async fn work(
     tenant: &TenantId,
     conversation: &ConversationId,
 ) -> Result<RunEnd, RunError> {
-    let sink = Sink::default();
-    let run = agent.run(
-        tenant,
-        conversation,
-        Entry::Take,
-        Scope::All,
-        budget(),
-        sink,
-        None,
-    );
+    let run = agent.run(tenant, conversation, budget());
     Box::pin(run).await
 }
 
 /// A whole invocation.
 pub(crate) fn budget() -> Budget {
     Budget::until(now().plus(290_000))
+}
+
+/// Everything that a stream tells.
+pub(crate) async fn all(mut stream: ChatStream) -> Vec<Value> {
+    let mut chunks = Vec::new();
+    while let Some(chunk) = stream.recv().await {
+        chunks.push(strict::read(&chunk.to_event()));
+    }
+    chunks
 }
 
 pub(crate) fn fresh_id() -> String {

@@ -109,3 +109,69 @@ async fn another_persons_conversation_of_the_same_name_is_another() {
         .unwrap();
     assert_eq!(page.items.len(), 2);
 }
+
+#[tokio::test]
+async fn the_first_words_arrive_long_before_the_last() {
+    let scene = Scene::new().await;
+    scene.switch("llm.delay_ms", json!(100)).await;
+    let mut stream = scene.open(message("m-1", "hello")).await.unwrap();
+    let mut words = Vec::new();
+    while let Some(chunk) = stream.recv().await {
+        if matches!(chunk, toshi_agent::Chunk::TextDelta { .. }) {
+            words.push(std::time::Instant::now());
+        }
+    }
+    let took = words.last().unwrap().duration_since(words[0]);
+    assert!(words.len() >= 5, "{}", words.len());
+    assert!(took.as_millis() >= 300, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_when_its_client_has_left() {
+    let scene = Scene::new().await;
+    scene.switch("llm.first_byte_delay_ms", json!(300)).await;
+    drop(scene.open(message("m-1", "read #general")).await.unwrap());
+    while scene.calls("list_messages").await.is_empty() || !scene.turns().await[0].is_done() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(scene.last_text().await.starts_with("The newest messages"));
+    scene.assert_at_rest().await;
+}
+
+#[tokio::test]
+async fn a_page_that_comes_back_is_shown_the_whole_message_from_its_start() {
+    let scene = Scene::new().await;
+    scene.switch("llm.delay_ms", json!(60)).await;
+    let stream = scene.open(message("m-1", "read #general")).await.unwrap();
+    while scene.calls("list_messages").await.is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let (tenant, conversation) = (&scene.tenant, scene.conversation());
+    let budget = crate::scene::budget();
+    let resumed = scene.agent.resume(tenant, &conversation, budget).await;
+    let resumed = Screen::of(&crate::scene::all(resumed.unwrap().unwrap()).await);
+    let first = Screen::of(&crate::scene::all(stream).await);
+    assert_eq!(resumed, first);
+    assert_eq!(resumed.finish, "stop");
+    resumed.assert_is_stored_as(&scene.last_answer().await);
+}
+
+#[tokio::test]
+async fn a_long_turn_keeps_its_conversation() {
+    let scene = Scene::new().await;
+    scene.switch("llm.first_byte_delay_ms", json!(25_000)).await;
+    let lease = || async {
+        let meta = scene.school().meta(&scene.conversation()).await.unwrap();
+        meta.unwrap().lease_until.unwrap()
+    };
+    let watch = async {
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        let before = lease().await;
+        tokio::time::sleep(std::time::Duration::from_secs(21)).await;
+        let renewed = before.until(lease().await);
+        assert!((15_000..30_000).contains(&renewed), "{renewed} ms longer");
+    };
+    let (screen, ()) = tokio::join!(scene.say("hello"), watch);
+    assert!(screen.text().starts_with("Hello!"));
+    scene.assert_at_rest().await;
+}
