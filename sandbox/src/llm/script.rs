@@ -32,7 +32,7 @@ pub(super) fn next_step(request: &Request) -> Step {
     let since = asked.map_or(&request.messages[..], |place| {
         &request.messages[place + 1..]
     });
-    if let Some(report) = report(since) {
+    if let Some(report) = report_of_named(&request.messages).or_else(|| report(since)) {
         return Step::Say(report);
     }
     let spoken = since.iter().any(|message| match message {
@@ -112,8 +112,23 @@ fn offered<'a>(tools: &'a [Tool], suffix: &str) -> Option<&'a Tool> {
         .find(|tool| tool.function.name.ends_with(suffix))
 }
 
+/// What became of the calls whose ids the last message, the platform's own, names.
+fn report_of_named(messages: &[Message]) -> Option<String> {
+    let Some(Message::System { content }) = messages.last() else {
+        return None;
+    };
+    let words = content.text();
+    let named = |call: &ToolCall| !call.id.is_empty() && words.contains(&call.id);
+    report_of(messages, |calls| calls.iter().any(named))
+}
+
 /// What became of the latest tool calls in these messages; `None` if there were none.
 fn report(messages: &[Message]) -> Option<String> {
+    report_of(messages, |_| true)
+}
+
+/// What became of the latest step whose calls are `wanted`.
+fn report_of(messages: &[Message], wanted: impl Fn(&[ToolCall]) -> bool) -> Option<String> {
     let (place, calls) = messages
         .iter()
         .enumerate()
@@ -122,7 +137,7 @@ fn report(messages: &[Message]) -> Option<String> {
             Message::Assistant {
                 tool_calls: Some(calls),
                 ..
-            } if !calls.is_empty() => Some((place, calls)),
+            } if !calls.is_empty() && wanted(calls) => Some((place, calls)),
             _ => None,
         })?;
     let mut results: Vec<Option<(&str, String)>> = messages[place..]

@@ -129,6 +129,22 @@ fn a_continuation_after_a_newer_answer_reports_the_earlier_calls() {
 }
 
 #[test]
+fn a_continuation_reports_the_calls_that_its_note_names() {
+    let mut messages = post_history(r#"{"ok":true}"#);
+    let more = messages.as_array_mut().unwrap();
+    let older = more[1]["tool_calls"][0]["id"].as_str().unwrap().to_owned();
+    more.push(json!({"role": "user", "content": "what channels are there"}));
+    more.push(json!({"role": "assistant", "tool_calls": [
+        called("newer", "demo__list_channels", json!({})),
+    ]}));
+    let channels = r##"{"channels":[{"name":"#staff"}]}"##;
+    more.push(json!({"role": "tool", "tool_call_id": "newer", "content": channels}));
+    more.push(json!({"role": "assistant", "content": "These channels exist: #staff."}));
+    more.push(json!({"role": "system", "content": format!("Settled now:\n- call {older}")}));
+    assert_eq!(said(step(messages, tools())), "Posted “Hi” to #general.");
+}
+
+#[test]
 fn reads_are_repeated_in_words() {
     let messages = json!([
         {"role": "user", "content": "read #staff and what"},
