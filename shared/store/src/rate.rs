@@ -1,6 +1,6 @@
 //! Counters for rate limits: one row a window, gone by TTL.
 
-use toshi_core::{Millis, UserId};
+use toshi_core::{MESSAGES_PER_PERSON, Millis, UserId};
 
 use crate::item::{Expression, n};
 use crate::{School, StoreError};
@@ -10,7 +10,7 @@ const WINDOW_S: i64 = 60;
 
 impl School<'_> {
     /// Counts one message of this person and of the school; the counts of the current minute,
-    /// and the seconds until the next.
+    /// and the seconds until the next. A message too many of a person is none of the school.
     pub async fn count_message(
         &self,
         user: &UserId,
@@ -20,17 +20,23 @@ impl School<'_> {
         let window = second.div_euclid(WINDOW_S);
         let person_scope = format!("person#{user}");
         let (person, school) = tokio::try_join!(
-            self.count(&person_scope, window),
-            self.count("school", window)
+            self.add(&person_scope, window, 1),
+            self.add("school", window, 1)
         )?;
+        // Refused in any case: one person alone cannot use up what their school may send.
+        let school = if person > MESSAGES_PER_PERSON {
+            self.add("school", window, -1).await?
+        } else {
+            school
+        };
         Ok((person, school, (window + 1) * WINDOW_S - second))
     }
 
-    async fn count(&self, scope: &str, window: i64) -> Result<u64, StoreError> {
+    async fn add(&self, scope: &str, window: i64, by: i64) -> Result<u64, StoreError> {
         let update = Expression::raw(
-            "ADD #count :one SET #ttl = :ttl",
+            "ADD #count :by SET #ttl = :ttl",
             &[("#count", "count"), ("#ttl", "ttl")],
-            vec![(":one", n(1)), (":ttl", n((window + 10) * WINDOW_S))],
+            vec![(":by", n(by)), (":ttl", n((window + 10) * WINDOW_S))],
         );
         let item = self
             .store

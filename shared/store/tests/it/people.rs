@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toshi_core::{Role, TenantId};
+use toshi_core::{MESSAGES_PER_PERSON, Role, TenantId};
 use toshi_store::{IdentityRow, PersonStatus, UserRow};
 
 use crate::scene::{Scene, T0, TASKS, ann, race};
@@ -70,6 +70,21 @@ async fn a_person_is_found_by_issuer_and_subject_in_each_of_their_schools() {
         .map(|row| row.tenant.to_string())
         .collect();
     assert_eq!(names, ["hilltop", "lakeside"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_too_many_of_one_person_are_not_counted_for_the_school() {
+    let scene = Scene::new().await;
+    let mut counted = Vec::new();
+    for _ in 0..MESSAGES_PER_PERSON + 5 {
+        let (person, school, _) = scene.school().count_message(&ann(), T0).await.unwrap();
+        counted.push((person, school));
+    }
+    let expected = (1..=MESSAGES_PER_PERSON + 5).map(|n| (n, n.min(MESSAGES_PER_PERSON)));
+    assert_eq!(counted, expected.collect::<Vec<_>>());
+    let bob = "bob".parse().unwrap();
+    let (person, school, _) = scene.school().count_message(&bob, T0).await.unwrap();
+    assert_eq!((person, school), (1, MESSAGES_PER_PERSON + 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
