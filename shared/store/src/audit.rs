@@ -1,8 +1,8 @@
 //! The audit table: records are put once and read, never changed.
 
-use toshi_core::{Millis, Record, RecordDraft, RecordEvent, Sha256Hex, Subject};
+use toshi_core::{Millis, Record, RecordDraft, RecordEvent, Sha256Hex, Subject, TurnId};
 
-use crate::item::{Item, Range, from_item, s, to_item};
+use crate::item::{CommitError, Item, Range, from_item, s, to_item};
 use crate::keys::{Key, Keys};
 use crate::{School, StoreError};
 
@@ -84,14 +84,38 @@ impl School<'_> {
     /// Records an answer that was refused: a stream of its own, so that nobody can make a chain
     /// hot by answering what is not theirs.
     pub async fn record_refusal(&self, draft: RecordDraft, now: Millis) -> Result<(), StoreError> {
-        let id: toshi_core::TurnId = crate::mint(now);
+        self.put_refusal(draft, crate::mint(now), now)
+            .await
+            .map(drop)
+    }
+
+    /// The same for what a client posts again and again: one record for each `key`, in the place of
+    /// the instant `at`.
+    pub async fn record_refusal_once(
+        &self,
+        draft: RecordDraft,
+        key: &str,
+        at: Millis,
+    ) -> Result<(), StoreError> {
+        let hash = Sha256Hex::of(key.as_bytes());
+        let random = hash.as_str().get(..20).unwrap_or_default();
+        let random = u128::from_str_radix(random, 16).unwrap_or_default();
+        self.put_refusal(draft, TurnId::new(at, random), at)
+            .await
+            .map(drop)
+    }
+
+    /// `false`: it was there before.
+    async fn put_refusal(
+        &self,
+        draft: RecordDraft,
+        id: TurnId,
+        at: Millis,
+    ) -> Result<bool, StoreError> {
         let ulid = id.to_string();
-        let shard = Sha256Hex::of(ulid.as_bytes())
-            .as_str()
-            .bytes()
-            .next()
-            .unwrap_or(0);
-        let key = self.keys().audit_refusal(shard, &now.day(), &ulid);
+        let hash = Sha256Hex::of(ulid.as_bytes());
+        let shard = hash.as_str().bytes().next().unwrap_or(0);
+        let key = self.keys().audit_refusal(shard, &at.day(), &ulid);
         let draft = RecordDraft {
             event: RecordEvent::Refused,
             ..draft
@@ -106,10 +130,11 @@ impl School<'_> {
         let item = record_item(self.keys(), &key, &record)?;
         let mut transaction = crate::item::Transaction::new(self.store);
         transaction.put_audit(item)?;
-        transaction
-            .commit()
-            .await
-            .map_err(crate::item::CommitError::into_store)
+        match transaction.commit().await {
+            Ok(()) => Ok(true),
+            Err(CommitError::Refused(_)) => Ok(false),
+            Err(CommitError::Store(error)) => Err(error),
+        }
     }
 
     pub(crate) fn audit_item(

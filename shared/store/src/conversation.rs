@@ -279,9 +279,17 @@ impl School<'_> {
     ) -> Result<Begun, StoreError> {
         let mut meta = meta;
         for attempt in 0..BEGIN_TRIES {
+            let held = meta.as_ref().is_some_and(|row| row.is_held(now));
+            let waits = meta.as_ref().is_some_and(|row| row.due.is_some());
+            let inbox = if held || waits {
+                self.inbox(&new.conversation).await?
+            } else {
+                Vec::new()
+            };
             let result = match &meta {
                 Some(row) if row.deleted_at.is_some() => return Err(StoreError::Deleted),
-                Some(row) if row.is_held(now) => self.enqueue(new, now).await,
+                // Also behind those that wait though nobody is at work: messages keep their order.
+                Some(_) if held || !inbox.is_empty() => self.enqueue(new, &inbox, now).await,
                 _ => self.start(new, meta.as_ref(), now).await,
             };
             match result {
@@ -373,12 +381,21 @@ impl School<'_> {
         })))
     }
 
-    async fn enqueue(&self, new: &NewMessage, now: Millis) -> Result<Begun, CommitError> {
-        let inbox: InboxId = crate::mint(now);
+    async fn enqueue(
+        &self,
+        new: &NewMessage,
+        inbox: &[InboxRow],
+        now: Millis,
+    ) -> Result<Begun, CommitError> {
+        // The same message with another text, not yet looked at: this one takes its place.
+        let stale = inbox
+            .iter()
+            .filter(|row| row.message == new.message.id && row.text != new.message.text);
+        let id: InboxId = crate::mint(now);
         let turn_id: TurnId = crate::mint(now);
         let answer: MessageId = crate::mint(now);
         let row = InboxRow {
-            inbox,
+            inbox: id,
             turn: turn_id,
             answer,
             user: new.user.clone(),
@@ -390,8 +407,15 @@ impl School<'_> {
         let (turn, _) = first_rows(new, turn_id, answer, 0, now);
         let mut transaction = Transaction::new(self.store);
         self.message_parts(&mut transaction, new, &turn, now)?;
-        let key = self.keys().inbox(&new.conversation, inbox);
+        let key = self.keys().inbox(&new.conversation, id);
         transaction.put(Guard::Row, to_item(&key, &row)?, Some(Expression::absent()))?;
+        for old in stale {
+            transaction.delete(&self.keys().inbox(&new.conversation, old.inbox))?;
+            let known = self
+                .keys()
+                .user_message(&new.conversation, &old.message, &old.text);
+            transaction.delete(&known)?;
+        }
         self.wake_part(&mut transaction, &new.conversation, now)?;
         transaction.commit().await?;
         Ok(Begun::Queued {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use toshi_core::{
     Actor, Approval, ApprovalId, Cause, ConversationId, Event, How, MESSAGES_PER_PERSON,
-    MESSAGES_PER_TENANT, MessageAuthor, MessageId, Millis, RequestId, TenantId, TurnId, TurnRow,
-    UserId,
+    MESSAGES_PER_TENANT, MessageAuthor, MessageId, Millis, RecordDraft, RecordEvent, RequestId,
+    State, TenantId, TurnId, TurnRow, UserId,
 };
 use toshi_store::{
     Begun, History, NewMessage, PersonStatus, StoreError, TransitionError, UserMessage, WakeMessage,
@@ -310,7 +310,8 @@ impl Decider<'_> {
             let Some(row) = row.filter(|row| row.may_decide(&self.person.user)) else {
                 continue;
             };
-            if row.decision.is_some() {
+            if row.decision.is_some() || row.state != State::Pending {
+                self.record_contradiction(row, answer).await?;
                 continue;
             }
             let event = Event::Decide {
@@ -321,13 +322,8 @@ impl Decider<'_> {
                 },
                 reason: answer.reason.clone(),
             };
-            let actor = Actor::User {
-                id: self.person.user.clone(),
-                name: self.person.name.clone(),
-                role: self.person.role,
-            };
             let cause = Cause {
-                actor,
+                actor: self.actor(),
                 how: How::Chat,
                 request: self.request.clone(),
             };
@@ -360,6 +356,57 @@ impl Decider<'_> {
             self.agent.queue.hint(&message).await;
         }
         Ok(changed)
+    }
+
+    fn actor(&self) -> Actor {
+        Actor::User {
+            id: self.person.user.clone(),
+            name: self.person.name.clone(),
+            role: self.person.role,
+        }
+    }
+
+    /// An answer that is not the one on record, or came when there was nothing to answer: on record
+    /// once, however often it is posted.
+    async fn record_contradiction(
+        &self,
+        row: &Approval,
+        answer: &Answer,
+    ) -> Result<(), StoreError> {
+        let yes = |answer: toshi_core::Answer| answer == toshi_core::Answer::Approve;
+        if row
+            .decision
+            .as_ref()
+            .is_some_and(|decision| yes(decision.answer) == answer.approved)
+        {
+            return Ok(());
+        }
+        let draft = RecordDraft {
+            event: RecordEvent::Refused,
+            at: now(),
+            actor: self.actor(),
+            how: How::Chat,
+            request: self.request.clone(),
+            conversation: Some(row.conversation.clone()),
+            turn: Some(row.turn),
+            approval: Some(row.approval_id),
+            connection: Some(row.connection.id.clone()),
+            tool: Some(row.tool.clone()),
+            arguments_hmac: Some(row.arguments_hmac.clone()),
+            detail: serde_json::json!({
+                "approved": answer.approved,
+                "why": if row.decision.is_some() { "already_decided" } else { "no_longer_open" },
+                "state": row.state,
+            }),
+        };
+        let key = format!(
+            "{}#{}#{}",
+            row.approval_id, self.person.user, answer.approved
+        );
+        let school = self.agent.store.school(self.tenant);
+        school
+            .record_refusal_once(draft, &key, row.created_at)
+            .await
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::json;
 use toshi_core::{
-    Cause, Event, FaultKind, Record, RecordDraft, RecordEvent, Role, Seal, State, Subject,
+    Cause, Event, FaultKind, Millis, Record, RecordDraft, RecordEvent, Role, Seal, State, Subject,
     verify_chain,
 };
 
@@ -255,4 +255,24 @@ async fn another_schools_day_is_empty() {
             .unwrap()
             .is_empty()
     );
+}
+
+#[tokio::test]
+async fn a_refusal_that_is_posted_again_and_again_is_on_record_once() {
+    let scene = Scene::new().await;
+    let row = scene.asked().await;
+    let record = async |at: Millis, key: &str| {
+        let draft = RecordDraft { at, ..draft(&row) };
+        let school = scene.school();
+        school.record_refusal_once(draft, key, T0).await.unwrap();
+    };
+    for later in 0..5 {
+        record(T0.plus(later * 1_000), "approval#ann#true").await;
+    }
+    record(T0, "approval#ann#false").await;
+    let all = pages(&scene, &T0.day(), 1_000).await;
+    let refused = all
+        .iter()
+        .filter(|record| record.event == RecordEvent::Refused);
+    assert_eq!(refused.count(), 2);
 }

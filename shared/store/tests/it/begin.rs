@@ -306,3 +306,58 @@ async fn a_list_is_paged_to_its_end_although_its_conversations_move_and_go() {
         assert!(page.items.is_empty(), "{wrong}");
     }
 }
+
+/// One message under way, the second in the inbox, and the runner gone with work left.
+async fn two_messages_and_nobody_at_work(scene: &Scene) {
+    let school = scene.school();
+    let begun = school
+        .begin(&message("m-1", "one"), None, T0)
+        .await
+        .unwrap();
+    let Begun::Started(begin) = begun else {
+        panic!("{begun:?}")
+    };
+    let meta = school.meta(&conversation()).await.unwrap();
+    let second = school
+        .begin(&message("m-2", "two"), meta, T0)
+        .await
+        .unwrap();
+    assert!(matches!(second, Begun::Queued { .. }), "{second:?}");
+    let lease = begin.meta.lease();
+    let released = school
+        .release(&conversation(), &lease, Release::LeaveDue(0), T0)
+        .await;
+    assert!(released.unwrap());
+}
+
+#[tokio::test]
+async fn a_message_waits_behind_those_that_wait_though_nobody_is_at_work() {
+    let scene = Scene::new().await;
+    two_messages_and_nobody_at_work(&scene).await;
+    let school = scene.school();
+    let meta = school.meta(&conversation()).await.unwrap();
+    let third = school
+        .begin(&message("m-3", "three"), meta, T0.plus(5))
+        .await
+        .unwrap();
+    assert!(matches!(third, Begun::Queued { .. }), "{third:?}");
+    let inbox = school.inbox(&conversation()).await.unwrap();
+    let texts: Vec<&str> = inbox.iter().map(|row| row.text.as_str()).collect();
+    assert_eq!(texts, ["two", "three"]);
+}
+
+#[tokio::test]
+async fn a_waiting_message_that_is_sent_with_another_text_is_replaced() {
+    let scene = Scene::new().await;
+    two_messages_and_nobody_at_work(&scene).await;
+    let school = scene.school();
+    let meta = school.meta(&conversation()).await.unwrap();
+    let again = school
+        .begin(&message("m-2", "two, but better"), meta, T0.plus(5))
+        .await
+        .unwrap();
+    assert!(matches!(again, Begun::Queued { .. }), "{again:?}");
+    let inbox = school.inbox(&conversation()).await.unwrap();
+    let texts: Vec<&str> = inbox.iter().map(|row| row.text.as_str()).collect();
+    assert_eq!(texts, ["two, but better"]);
+}
