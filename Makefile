@@ -47,7 +47,7 @@ test-infra: ## Tests of the template, the API body and these commands
 	@$(RUN_PYTHON) infra/tests
 
 test-e2e: ## End to end and in the browser, against one whole stack of its own
-	@$(DEV) test -- sh -ec '$(DEV) rust-tests toshi-tests; $(NPM) run e2e'
+	@$(DEV) test -- sh -ec '$(NPM) run e2e; $(DEV) rust-tests toshi-tests'
 
 lint: lint-rust lint-deps lint-advisories lint-infra lint-web ## Check everything that needs no run
 
