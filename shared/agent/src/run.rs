@@ -99,6 +99,8 @@ pub(crate) struct Run<'a> {
     /// Whether there is work besides the turn that is driven, as far as `lease.seen` goes; `None`
     /// if nobody has looked.
     pub(crate) others: Option<bool>,
+    /// The row is as the take returned it.
+    fresh: bool,
     released: bool,
 }
 
@@ -187,6 +189,7 @@ impl Agent {
             sink,
             request,
             others,
+            fresh: first.is_none(),
             released: false,
         };
         // On the heap: a turn's state is large, and stacks are not.
@@ -245,8 +248,10 @@ impl Run<'_> {
             if self.released {
                 return Ok(RunEnd::Idle);
             }
-            // `wake` is read before the rows that it announces.
-            self.refresh_meta().await?;
+            // `wake` is read before the rows that it announces; taking the lease has just read it.
+            if !std::mem::take(&mut self.fresh) {
+                self.refresh_meta().await?;
+            }
             let (open, inbox) = tokio::try_join!(
                 self.school.open_turns(&self.meta),
                 self.school.inbox(&self.meta.conversation)
