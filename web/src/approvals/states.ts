@@ -38,6 +38,11 @@ export function isUnderway(state: ApprovalState): boolean {
   return state === "approved" || state === "executing";
 }
 
+/** A person has said what became of an unknown outcome. */
+export function isResolved(state: ApprovalState): boolean {
+  return state === "resolved_done" || state === "resolved_not_done";
+}
+
 /** The model may go on: a successor stands in for `superseded`. */
 export function isSettled(state: ApprovalState): boolean {
   return state === "unknown" || (FINAL[state] && state !== "superseded");

@@ -94,10 +94,7 @@ function ConversationView({ id, isNew, onFirst }: { id: string; isNew: boolean; 
   }, [conversation]);
 
   const onCardChange = useCallback<CardChange>(
-    (_state, why) => {
-      if (why === "decided") conversation.expectContinuation();
-      else if (!conversation.snapshot().following) conversation.expectContinuation();
-    },
+    (state, why) => conversation.cardChanged(state, why),
     [conversation],
   );
 

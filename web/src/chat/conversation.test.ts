@@ -156,6 +156,21 @@ it("after a decision the page follows until Toshi has gone on, and posts nothing
   expect(conversation.snapshot().following).toBe(false);
 });
 
+it("saying what became of an unknown outcome is not followed, since it wakes nothing", async () => {
+  answer = ({ path }) =>
+    path === "/v1/approvals/ap1" ? json(row("unknown")) : json({ items: [user, asked], next: null, running: false });
+  const conversation = open(false);
+  await settle(conversation.load());
+  for (const state of ["resolved_done", "resolved_not_done"] as const) {
+    for (const why of ["decided", "changed"] as const) conversation.cardChanged(state, why);
+  }
+  expect(conversation.snapshot().following).toBe(false);
+  expect(seen.some((request) => request.path.endsWith("/stream"))).toBe(false);
+  conversation.cardChanged("approved", "decided");
+  expect(conversation.snapshot().following).toBe(true);
+  conversation.close();
+});
+
 it("a conversation that the server works on is followed when it is opened", async () => {
   let streamed = false;
   answer = ({ path }) => {

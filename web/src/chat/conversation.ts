@@ -3,8 +3,8 @@ import type { QueryClient } from "@tanstack/react-query";
 import { DefaultChatTransport } from "ai";
 import { api, chatFetch, isProblem } from "../api/client";
 import { explain } from "../api/problem";
-import type { Approval } from "../api/types";
-import { isSettled, isUnderway } from "../approvals/states";
+import type { Approval, ApprovalState } from "../api/types";
+import { isResolved, isSettled, isUnderway } from "../approvals/states";
 import { announce } from "../ui/announce";
 import { readDraft, writeDraft } from "./drafts";
 import { approvalIds, openStep, reconcile, requestBody, seed, type ToshiMessage } from "./seed";
@@ -165,6 +165,12 @@ export class Conversation {
 
   dismissProblem(): void {
     this.#set({ problem: null });
+  }
+
+  /** A card has a new state. Saying what became of an unknown outcome wakes nothing, so nothing follows it. */
+  cardChanged(state: ApprovalState, why: "decided" | "changed"): void {
+    if (isResolved(state)) return;
+    if (why === "decided" || !this.#state.following) this.expectContinuation();
   }
 
   /** After a decision: the server will act and say something. */
