@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -111,9 +112,10 @@ def require_old_glibc(folder: Path) -> None:
 
 def zips(folder: Path, level: int = 1) -> dict[str, Path]:
     """One zip per function, by template parameter; a zip is made again when its binary changed."""
-    with prepared_by_one():
+    store = folder / "lambda"
+    with prepared_by_one(store):
         return {
-            parameter: zipped(folder / name, folder / "lambda" / name, level)
+            parameter: zipped(folder / name, store / name, level)
             for parameter, name in FUNCTIONS.items()
         }
 
@@ -124,7 +126,7 @@ def zipped(binary: Path, store: Path, level: int) -> Path:
     if not target.exists():
         # The last one stays: another command may be about to read it.
         for old in sorted(store.glob("*.zip"), key=lambda path: path.stat().st_mtime)[:-1]:
-            old.unlink()
+            old.unlink(missing_ok=True)
         store.mkdir(parents=True, exist_ok=True)
         pack(binary, target, level)
     return target
@@ -132,17 +134,22 @@ def zipped(binary: Path, store: Path, level: int) -> Path:
 
 def pack(binary: Path, target: Path, level: int) -> None:
     """A stripped copy of the binary as the executable `bootstrap`, byte for byte reproducible."""
-    stripped = target.with_suffix(".stripped")
-    subprocess.run(["strip", "-s", "-o", stripped, binary], check=True)
     entry = zipfile.ZipInfo("bootstrap", date_time=(1980, 1, 1, 0, 0, 0))
     entry.create_system = 3
     entry.external_attr = 0o100755 << 16
     entry.compress_type = zipfile.ZIP_DEFLATED
-    partial = target.with_suffix(".partial")
-    with zipfile.ZipFile(partial, "w") as archive:
-        archive.writestr(entry, stripped.read_bytes(), compresslevel=level)
-    stripped.unlink()
-    os.replace(partial, target)
+    with tempfile.TemporaryDirectory(
+        prefix="pack-", dir=target.parent, ignore_cleanup_errors=True
+    ) as temporary:
+        stripped, partial = Path(temporary, "bootstrap"), Path(temporary, "zip")
+        done = subprocess.run(
+            ["strip", "-s", "-o", stripped, binary], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise Refused(f"strip cannot read {binary}: {done.stderr.strip()}")
+        with zipfile.ZipFile(partial, "w") as archive:
+            archive.writestr(entry, stripped.read_bytes(), compresslevel=level)
+        os.replace(partial, target)
 
 
 def code_key(path: Path) -> str:

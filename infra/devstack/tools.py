@@ -41,11 +41,14 @@ def require_tools() -> None:
 
 
 @contextmanager
-def prepared_by_one():
-    """Let only one command at a time install and build."""
+def prepared_by_one(folder: Path = CACHE):
+    """Let only one command at a time write what it installs or builds into a folder.
+
+    The folder itself holds the lock: checkouts that share the folder then share the lock.
+    """
     make_state()
-    CACHE.mkdir(exist_ok=True)
-    with open(CACHE / "lock", "w") as lock:
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -8,9 +8,10 @@ import sys
 import tempfile
 import unittest
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from devstack import build, children, common
+from devstack import build, children, common, tools
 
 DEV = Path(__file__).resolve().parents[1] / "dev.py"
 
@@ -38,6 +39,47 @@ class Zips(unittest.TestCase):
         before = build.code_key(build.zips(self.folder)["ChatCode"])
         shutil.copy(os.path.realpath("/bin/false"), self.folder / "chat")
         self.assertNotEqual(build.code_key(build.zips(self.folder)["ChatCode"]), before)
+
+
+    def test_are_made_by_one_of_two_checkouts_that_share_the_folder(self):
+        """Each has a state folder of its own; the lock is in what they share."""
+        script = (
+            "import sys\n"
+            "from pathlib import Path\n"
+            "from devstack import build, common, tools\n"
+            "common.STATE = common.CACHE = tools.CACHE = Path(sys.argv[1])\n"
+            "for path in build.zips(Path(sys.argv[2])).values():\n"
+            "    print(path, len(path.read_bytes()))\n"
+        )
+        with tools.prepared_by_one(self.folder / "lambda"):
+            checkouts = [
+                subprocess.Popen(
+                    [sys.executable, "-c", script, self.folder / f"state-{number}", self.folder],
+                    cwd=DEV.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                )
+                for number in range(2)
+            ]
+            # Both are at the door, and go at the same moment.
+            for checkout in checkouts:
+                self.assertIn("waiting for another", checkout.stderr.readline())
+        told = [checkout.communicate(timeout=60) for checkout in checkouts]
+        self.assertEqual([checkout.returncode for checkout in checkouts], [0, 0], told)
+        self.assertEqual(told[0], told[1])
+        left = [path for path in self.folder.glob("lambda/*/*") if path.suffix != ".zip"]
+        self.assertEqual(left, [])
+
+    def test_can_be_packed_twice_at_the_same_moment(self):
+        target = self.folder / "same.zip"
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: build.pack(self.folder / "chat", target, 1), range(16)))
+        with zipfile.ZipFile(target) as archive:
+            self.assertIsNone(archive.testzip())
+        self.assertEqual(list(self.folder.glob("pack-*")), [])
+
+    def test_of_something_else_than_a_binary_are_refused(self):
+        Path(self.folder, "chat").write_text("no binary")
+        with self.assertRaisesRegex(common.Refused, "strip cannot read"):
+            build.zips(self.folder)
 
 
 class Releases(unittest.TestCase):
