@@ -1,5 +1,6 @@
 import { QueryClient, useQuery } from "@tanstack/react-query";
-import { isFinal } from "../approvals/states";
+import { isFinal, isOver } from "../approvals/states";
+import { useNow } from "../ui/hooks";
 import { api } from "./client";
 import { Problem } from "./problem";
 import type { Approval, Me } from "./types";
@@ -36,12 +37,27 @@ export function useApproval(id: string) {
   });
 }
 
+/** Requests that I can still answer. What ran out of time waits for nobody. */
 export function usePending() {
   const me = useMe().data;
-  return useQuery({
+  const now = useNow();
+  const query = useQuery({
     enabled: can(me, "approvals.decide"),
     queryKey: ["approvals", "pending"],
     queryFn: ({ signal }) => api.approvals({ state: "pending", mine: true, limit: 50 }, signal),
+    refetchInterval: 15_000,
+  });
+  return { ...query, waiting: query.data?.items.filter((row) => row.state === "pending" && !isOver(row, now)) };
+}
+
+/** Outcomes that nobody knows yet: my own, and for those who may look after them the school's. */
+export function useUnknown() {
+  const me = useMe().data;
+  const resolver = can(me, "approvals.resolve");
+  return useQuery({
+    enabled: can(me, "chat"),
+    queryKey: ["approvals", "unknown", resolver],
+    queryFn: ({ signal }) => api.approvals({ state: "unknown", mine: resolver ? undefined : true, limit: 50 }, signal),
     refetchInterval: 15_000,
   });
 }

@@ -12,7 +12,7 @@ import { Exact, Values } from "../ui/Values";
 import { Notice, Time } from "../ui/parts";
 import { exact, remaining } from "../ui/time";
 import { resultText } from "./result";
-import { cause, describe, humanise, isFinal, RISK_WORDS, titleOf } from "./states";
+import { cause, describe, humanise, isFinal, isOver, RISK_WORDS, titleOf } from "./states";
 
 export interface CardProps {
   id: string;
@@ -73,18 +73,11 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
   const { row, stale, onChange, showConversation } = props;
   const me = useMe().data;
   const headingId = useId();
-  const words = describe(row, me?.user_id);
+  const queries = useQueryClient();
   const Heading = props.headingLevel === 2 ? "h2" : "h3";
   const title = row.tool_title || props.title || titleOf(row);
   const { connection } = row;
   const statusRef = useRef<HTMLDivElement>(null);
-  const spoken = useRef(words.sentence);
-
-  useEffect(() => {
-    if (spoken.current === words.sentence) return;
-    spoken.current = words.sentence;
-    announce(`${title}: ${words.sentence}`);
-  }, [words.sentence, title]);
 
   const onStored = (state: ApprovalState) => {
     // The buttons are gone now: the focus goes to what became of it.
@@ -92,6 +85,21 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
     onChange?.(state, "decided");
   };
   const sender = useSender(row.approval_id, onStored);
+  // An answer on its way may still have been in time: only the server knows.
+  const over = isOver(row, useNow()) && !sender.sending;
+  const open = row.state === "pending" && !over;
+  const words = describe(row, me?.user_id, over);
+  const spoken = useRef(words.sentence);
+
+  useEffect(() => {
+    if (over) void queries.invalidateQueries({ queryKey: ["approval", row.approval_id] });
+  }, [over, row.approval_id, queries]);
+
+  useEffect(() => {
+    if (spoken.current === words.sentence) return;
+    spoken.current = words.sentence;
+    announce(`${title}: ${words.sentence}`);
+  }, [words.sentence, title]);
 
   return (
     <article className={`card card-${words.tone}`} aria-labelledby={headingId} data-approval={row.approval_id} data-state={row.state}>
@@ -105,7 +113,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
         </div>
         <div className="card-badges">
           <span className={`badge badge-${words.tone}`}>{words.label}</span>
-          {row.state === "pending" && <Countdown until={row.decide_by} id={row.approval_id} />}
+          {open && <Countdown until={row.decide_by} />}
         </div>
       </header>
 
@@ -119,11 +127,11 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
       )}
 
       <div className="card-section">
-        <p className="card-label">{row.state === "pending" ? "Exactly this will be used" : "What was asked for"}</p>
+        <p className="card-label">{open ? "Exactly this will be used" : "What was asked for"}</p>
         <Values value={row.arguments} label="The values" />
       </div>
 
-      {row.state === "pending" && (
+      {open && (
         <p className="card-effect">
           {row.effect && <strong className="effect">{row.effect} </strong>}
           If it is approved, Toshi does this <strong>once</strong>, with exactly these values. If not, nothing happens.{" "}
@@ -155,7 +163,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
 
       {row.result !== null && row.result !== undefined && <Result row={row} />}
 
-      {row.state === "pending" && row.can_decide && can(me, "approvals.decide") && <Decide row={row} sender={sender} />}
+      {open && row.can_decide && can(me, "approvals.decide") && <Decide row={row} sender={sender} />}
       {row.state === "unknown" && row.can_resolve && <Resolve row={row} sender={sender} />}
 
       {stale && !isFinal(row.state) && (
@@ -193,16 +201,11 @@ function Result({ row }: { row: Approval }) {
   );
 }
 
-function Countdown({ until, id }: { until: string | null; id: string }) {
-  const left = remaining(until, useNow());
-  const queries = useQueryClient();
-  const { over } = left;
-  useEffect(() => {
-    if (over) void queries.invalidateQueries({ queryKey: ["approval", id] });
-  }, [over, id, queries]);
+function Countdown({ until }: { until: string | null }) {
+  const { over, text } = remaining(until, useNow());
   return (
     <span className="countdown" role="timer" title={until ? `Until ${exact(until)}` : undefined}>
-      {over ? "Time is up" : `${left.text} left to answer`}
+      {over ? "Time is up" : `${text} left to answer`}
     </span>
   );
 }
@@ -243,7 +246,6 @@ function Decide({ row, sender }: { row: Approval; sender: Sender }) {
   const [rejecting, setRejecting] = useState(() => readDraft(draft).text !== "");
   const [reason, setReason] = useState(() => readDraft(draft).text);
   const { sending, send } = sender;
-  const over = remaining(row.decide_by, useNow()).over;
   const fieldId = useId();
   const rejectButton = useRef<HTMLButtonElement>(null);
   const field = useRef<HTMLTextAreaElement>(null);
@@ -307,7 +309,7 @@ function Decide({ row, sender }: { row: Approval; sender: Sender }) {
           <button
             type="button"
             className="button button-primary"
-            disabled={sending !== null || over}
+            disabled={sending !== null}
             onClick={() => void decide("approve")}
           >
             Approve
@@ -316,7 +318,7 @@ function Decide({ row, sender }: { row: Approval; sender: Sender }) {
             type="button"
             ref={rejectButton}
             className="button"
-            disabled={sending !== null || over}
+            disabled={sending !== null}
             onClick={() => setRejecting(true)}
           >
             Reject…

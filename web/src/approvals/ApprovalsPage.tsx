@@ -2,29 +2,27 @@ import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useCallback } from "react";
 import { api } from "../api/client";
 import { explain } from "../api/problem";
-import { can, useMe, usePending } from "../api/queries";
+import { can, useMe, usePending, useUnknown } from "../api/queries";
 import type { Approval } from "../api/types";
-import { useTitle } from "../ui/hooks";
+import { useNow, useTitle } from "../ui/hooks";
 import { Empty, Failed, Loading, Time } from "../ui/parts";
 import { ApprovalCard } from "./ApprovalCard";
-import { describe, titleOf } from "./states";
+import { describe, isOver, titleOf } from "./states";
 
 export function ApprovalsPage() {
   useTitle("Approvals");
   const me = useMe().data;
-  const resolver = can(me, "approvals.resolve");
   const pending = usePending();
-  const unknown = useQuery({
-    queryKey: ["approvals", "unknown", resolver],
-    queryFn: ({ signal }) => api.approvals({ state: "unknown", mine: resolver ? undefined : true, limit: 50 }, signal),
-    refetchInterval: 15_000,
-  });
+  const unknown = useUnknown();
+  const now = useNow();
   const recent = useQuery({
     queryKey: ["approvals", "recent"],
     queryFn: ({ signal }) => api.approvals({ mine: true, limit: 30 }, signal),
     refetchInterval: 15_000,
   });
-  const past = (items: Approval[]) => items.filter((row) => row.state !== "pending" && row.state !== "unknown");
+  const past = (items: Approval[]) =>
+    items.filter((row) => (row.state === "pending" ? isOver(row, now) : row.state !== "unknown"));
+  const waiting = pending.waiting ?? [];
 
   return (
     <div className="page">
@@ -32,20 +30,20 @@ export function ApprovalsPage() {
       <p className="page-lead">Nothing is changed in your school's tools before a person says yes here or in the chat.</p>
 
       {can(me, "approvals.decide") && (
-        <Section id="waiting" title="Waiting for you" query={pending} what="requests">
-          {(items) =>
-            items.length === 0 ? (
+        <Section id="waiting" title="Waiting for you" query={pending} count={waiting.length} what="requests">
+          {() =>
+            waiting.length === 0 ? (
               <Empty title="Nothing waits for your answer.">
                 When Toshi wants to change something for you, the request appears here.
               </Empty>
             ) : (
-              <Cards items={items} />
+              <Cards items={waiting} />
             )
           }
         </Section>
       )}
 
-      <Section id="unknown" title="Outcome not known" query={unknown} what="unknown outcomes">
+      <Section id="unknown" title="Outcome not known" query={unknown} count={unknown.data?.items.length} what="unknown outcomes">
         {(items) =>
           items.length === 0 ? (
             <Empty title="Every outcome is known.">If an answer from a tool is ever lost, a person checks and says here what became of it.</Empty>
@@ -62,7 +60,7 @@ export function ApprovalsPage() {
           ) : (
             <ul className="recent">
               {past(items).map((row) => (
-                <RecentRow key={row.approval_id} row={row} myId={me?.user_id} />
+                <RecentRow key={row.approval_id} row={row} myId={me?.user_id} over={isOver(row, now)} />
               ))}
             </ul>
           )
@@ -82,8 +80,8 @@ function Cards({ items }: { items: Approval[] }) {
   );
 }
 
-function RecentRow({ row, myId }: { row: Approval; myId: string | undefined }) {
-  const words = describe(row, myId);
+function RecentRow({ row, myId, over }: { row: Approval; myId: string | undefined; over: boolean }) {
+  const words = describe(row, myId, over);
   const summary = useCallback(() => {
     const first = Object.values(row.arguments).filter((value) => typeof value === "string");
     return first.join(" · ");
@@ -117,13 +115,13 @@ interface ListQuery {
   refetch: () => unknown;
 }
 
-function Section(props: { id: string; title: string; what: string; query: ListQuery; children: (items: Approval[]) => ReactNode }) {
-  const { id, title, what, query, children } = props;
+function Section(props: { id: string; title: string; what: string; query: ListQuery; count?: number; children: (items: Approval[]) => ReactNode }) {
+  const { id, title, what, query, count = 0, children } = props;
   return (
     <section className="page-section" aria-labelledby={id}>
       <h2 id={id}>
         {title}
-        {query.data && query.data.items.length > 0 && id !== "recent" && <span className="count">{query.data.items.length}</span>}
+        {count > 0 && <span className="count">{count}</span>}
       </h2>
       {query.isPending && <Loading what={what} />}
       {query.isError && !query.data && <Failed sentence={explain(query.error)} onRetry={() => void query.refetch()} />}

@@ -1,6 +1,6 @@
 import { describe as group, expect, it } from "vitest";
 import { APPROVAL_STATES, type Approval } from "../api/types";
-import { cause, describe, humanise, isFinal, isSettled, isUnderway } from "./states";
+import { cause, describe, humanise, isFinal, isOver, isSettled, isUnderway } from "./states";
 
 const ana = { id: "u-ana", name: "Ana" };
 const base: Approval = {
@@ -61,6 +61,21 @@ group("the words for a state", () => {
       "Nobody answered in time, so nothing was done.",
     );
     expect(describe({ ...base, state: "expired" }).sentence).toContain("Approved by Ana");
+  });
+
+  it("say that time is up as soon as it is, and only of what still waits", () => {
+    const end = Date.parse("2026-01-06T08:00:00Z");
+    expect(isOver(base, end - 1)).toBe(false);
+    expect(isOver(base, end)).toBe(true);
+    expect(isOver({ ...base, state: "approved" }, end)).toBe(false);
+    for (const can_decide of [true, false]) {
+      expect(describe({ ...base, can_decide }, "u-ana", true)).toEqual({
+        label: "Time is up",
+        sentence: "Time is up. Nothing was done.",
+        tone: "quiet",
+      });
+    }
+    expect(describe({ ...base, state: "approved" }, "u-ana", true).label).toBe("Approved");
   });
 
   it("call the reader you", () => {

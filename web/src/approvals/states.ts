@@ -1,6 +1,6 @@
 import { nameOf } from "../api/problem";
 import type { Approval, ApprovalState } from "../api/types";
-import { clock } from "../ui/time";
+import { clock, remaining } from "../ui/time";
 
 export type Tone = "wait" | "busy" | "good" | "bad" | "ask" | "quiet";
 
@@ -48,13 +48,19 @@ export function isSettled(state: ApprovalState): boolean {
   return state === "unknown" || (FINAL[state] && state !== "superseded");
 }
 
-export function describe(approval: Approval, myId?: string): StateWords {
+/** Nobody can answer any more, even while the stored row does not say so yet. */
+export function isOver(approval: Approval, now: number): boolean {
+  return approval.state === "pending" && remaining(approval.decide_by, now).over;
+}
+
+export function describe(approval: Approval, myId?: string, over = false): StateWords {
   const workspace = approval.connection.title;
   const who = approval.decided_by?.id === myId && myId ? "you" : nameOf(approval.decided_by);
   const when = approval.decided_at ? ` at ${clock(approval.decided_at)}` : "";
   const checker = personIs(approval.resolved_by, myId) ? "You" : capital(nameOf(approval.resolved_by));
   switch (approval.state) {
     case "pending":
+      if (over) return { label: "Time is up", sentence: "Time is up. Nothing was done.", tone: "quiet" };
       return approval.can_decide
         ? { label: "Needs your answer", sentence: "Nothing has happened yet. Toshi waits for your answer.", tone: "wait" }
         : {

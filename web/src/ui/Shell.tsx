@@ -95,7 +95,7 @@ function Header({ me }: { me: Me | undefined }) {
 }
 
 function PendingCount() {
-  const count = usePending().data?.items.length ?? 0;
+  const count = usePending().waiting?.length ?? 0;
   if (count === 0) return null;
   return (
     <span className="count">
