@@ -1,6 +1,6 @@
 import { describe as group, expect, it } from "vitest";
 import { APPROVAL_STATES, type Approval } from "../api/types";
-import { cause, describe, humanise, isFinal, isOver, isSettled, isUnderway } from "./states";
+import { cause, describe, humanise, isFinal, isOver, isSettled, isUnderway, outcomesToCheck } from "./states";
 
 const ana = { id: "u-ana", name: "Ana" };
 const base: Approval = {
@@ -106,6 +106,10 @@ group("a state", () => {
   it("lets the answer go on when it is settled, which superseded is not", () => {
     expect(APPROVAL_STATES.filter((state) => !isSettled(state))).toEqual(["pending", "approved", "superseded", "executing"]);
   });
+});
+
+it("outcomes to check are counted in words", () => {
+  expect([1, 2].map(outcomesToCheck)).toEqual(["1 outcome to check", "2 outcomes to check"]);
 });
 
 it("a tool's name is made readable", () => {

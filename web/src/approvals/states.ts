@@ -117,6 +117,10 @@ export function describe(approval: Approval, myId?: string, over = false): State
   }
 }
 
+export function outcomesToCheck(count: number): string {
+  return count === 1 ? "1 outcome to check" : `${count} outcomes to check`;
+}
+
 function waitingFor(approval: Approval): string {
   if (approval.approver === "requester") return approval.requester.name;
   if (approval.approver.startsWith("role:")) return `a person with the role ${approval.approver.slice(5)}`;

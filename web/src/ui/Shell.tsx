@@ -2,9 +2,9 @@ import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { explain } from "../api/problem";
-import { can, useMe, usePending } from "../api/queries";
+import { can, useMe, usePending, useUnknown } from "../api/queries";
 import type { Me } from "../api/types";
-import { humanise } from "../approvals/states";
+import { humanise, outcomesToCheck } from "../approvals/states";
 import { SignInButton } from "../auth/SignIn";
 import { signOut, useSession } from "../auth/session";
 import { forgetAllConversations } from "../chat/conversation";
@@ -95,13 +95,23 @@ function Header({ me }: { me: Me | undefined }) {
 }
 
 function PendingCount() {
-  const count = usePending().waiting?.length ?? 0;
-  if (count === 0) return null;
+  const waiting = usePending().waiting?.length ?? 0;
+  const toCheck = useUnknown().data?.items.filter((row) => row.can_resolve).length ?? 0;
   return (
-    <span className="count">
-      {count}
-      <span className="visually-hidden"> waiting for you</span>
-    </span>
+    <>
+      {waiting > 0 && (
+        <span className="count" title={`${waiting} waiting for you`}>
+          {waiting}
+          <span className="visually-hidden"> waiting for you</span>
+        </span>
+      )}
+      {toCheck > 0 && (
+        <span className="count count-ask" title={outcomesToCheck(toCheck)}>
+          <span aria-hidden="true">{toCheck}?</span>
+          <span className="visually-hidden">{outcomesToCheck(toCheck)}</span>
+        </span>
+      )}
+    </>
   );
 }
 
