@@ -18,21 +18,26 @@ NPM := npm --prefix web
 
 help: ## List the commands
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo 'What make run also takes, from the environment:'
+	@echo '  APPROVAL_TTL=20       questions expire after so many seconds'
+	@echo '  TOSHI_LLM_URL=https://…/v1 TOSHI_LLM_MODEL=… TOSHI_LLM_KEY=…'
+	@echo '                        a model of your own, by its OpenAI-compatible API'
 
 setup: ## Install the pinned Python and web packages, and Chromium for the browser test
 	@$(DEV) setup
 
 run: ## Build, deploy locally and run everything at http://127.0.0.1:PORT (PORT=8080)
-	@$(DEV) run --port $(PORT)
+	@$(DEV) run --port "$(PORT)"
 
 stop: ## Stop what runs on PORT; its data is kept
-	@$(DEV) stop --port $(PORT)
+	@$(DEV) stop --port "$(PORT)"
 
 reset: ## Remove the kept data of PORT
-	@$(DEV) reset --port $(PORT)
+	@$(DEV) reset --port "$(PORT)"
 
 token: ## Print a bearer token: make -s token TENANT=lakeside AS=admin PORT=8080
-	@$(DEV) token --tenant $(TENANT) --as $(AS) --port $(PORT)
+	@$(DEV) token --tenant $(TENANT) --as $(AS) --port "$(PORT)"
 
 test: test-rust test-web test-infra test-e2e ## Run every test
 
