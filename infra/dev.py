@@ -11,6 +11,7 @@ if sys.version_info < (3, 11):
 
 from devstack import commands
 from devstack.common import Refused, stderr_line
+from devstack.settings import port_number, require_settings
 from devstack.tools import advisories, environment_python, require_tools
 
 # Commands that talk to the emulator run in the environment with its packages.
@@ -24,7 +25,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     def command(name: str, text: str, *, port=False, auth=False, rest=False):
         added = commands.add_parser(name, help=text, description=text)
         if port:
-            added.add_argument("--port", type=int, default=8080)
+            added.add_argument("--port", type=port_number, default=8080)
         if auth:
             added.add_argument("--auth", action="store_true", help="let the emulator enforce IAM")
         if rest:
@@ -70,6 +71,8 @@ def rest_of(arguments: list[str]) -> list[str]:
 
 def main() -> int:
     options = parse(sys.argv[1:])
+    if options.command in ("run", "test"):
+        require_settings()
     if options.command == "run":
         commands.require_port(options.port)
     if options.command in IN_ENVIRONMENT:
@@ -88,8 +91,10 @@ def main() -> int:
             commands.setup_python()
             return advisories()
         case "rust-tests":
+            require_tools(console=False)
             return commands.rust_tests(options.package)
         case "openapi":
+            require_tools(console=False)
             return commands.openapi()
         case "sizes":
             require_tools()

@@ -2,17 +2,19 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from . import build
 from .children import is_ours, wait_for_end
-from .common import LOOPBACK, ROOT, STATE, Refused, free_port, in_use, say, write
+from .common import (
+    LOOPBACK, ROOT, STATE, Refused, bind_error, free_port, next_free_port, say, write,
+)
+from .requests import Unanswered, ask, cause
 from .stack import Emulator, Stack, Stopped, folder_for, guarded, stop_on_signals
 from .tools import ENVIRONMENTS, browser, environment_python
 
@@ -64,8 +66,12 @@ def run(port: int, auth: bool) -> int:
 def require_port(port: int) -> None:
     if running(port):
         raise Refused(f"Toshi already runs on port {port}: stop it with `make stop PORT={port}`")
-    if in_use(port):
-        raise Refused(f"port {port} is in use: free it, or choose another with `make run PORT=8081`")
+    error = bind_error(port)
+    if error:
+        other = f"`make run PORT={next_free_port(port)}`"
+        if isinstance(error, PermissionError):
+            raise Refused(f"port {port} is not open to you: choose another with {other}")
+        raise Refused(f"port {port} is in use: free it, or choose another with {other}")
 
 
 def running(port: int) -> int | None:
@@ -93,7 +99,14 @@ def reset(port: int) -> int:
     """Remove the data of a stack that is not running."""
     if running(port):
         raise Refused(f"Toshi runs on port {port}: stop it first with `make stop PORT={port}`")
-    shutil.rmtree(folder_for(port), ignore_errors=True)
+    folder = folder_for(port)
+    if not folder.exists():
+        say(f"there is nothing to remove: port {port} has no kept data")
+        return 0
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise Refused(f"the data of port {port} is not all removed: {error}") from error
     say(f"removed the data of port {port}")
     return 0
 
@@ -101,18 +114,38 @@ def reset(port: int) -> int:
 def token(tenant: str, person: str, port: int) -> int:
     """Print a bearer token of a demo person and nothing else."""
     body = json.dumps({"tenant": tenant, "as": person}).encode()
-    request = urllib.request.Request(
-        f"http://{LOOPBACK}:{port}/_sandbox/token", body, {"content-type": "application/json"}
-    )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            print(answer.read().decode().strip())
-    except urllib.error.HTTPError as error:
-        problem = json.loads(error.read())
-        raise Refused(f"no token for {person} of {tenant}: {problem['detail']}") from error
-    except OSError as error:
-        raise Refused(f"nothing answers on port {port}: start it with `make run PORT={port}`") from error
-    return 0
+        status, text = ask(f"http://{LOOPBACK}:{port}/_sandbox/token", body)
+    except Unanswered as error:
+        raise Refused(silence(port, cause(error))) from error
+    if status == 200 and re.fullmatch(r"[\w-]+\.[\w-]+\.[\w-]+", text.strip(), re.ASCII):
+        print(text.strip())
+        return 0
+    raise Refused(f"no token for {person} of {tenant}: {problem(text) or stranger(port)}")
+
+
+def silence(port: int, error: Exception) -> str:
+    """Why a request had no answer, and what to do."""
+    if isinstance(error, ConnectionRefusedError):
+        return f"nothing answers on port {port}: start it with `make run PORT={port}`"
+    if isinstance(error, TimeoutError):
+        return f"port {port} took a request and did not answer within 10 s: is it Toshi's?"
+    return stranger(port)
+
+
+def stranger(port: int) -> str:
+    return f"what answers on port {port} is not Toshi: name Toshi's port, as in PORT=8080"
+
+
+def problem(text: str) -> str | None:
+    """What Toshi itself says is wrong; nothing when this is no answer of Toshi."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(told, dict) or "code" not in told or not isinstance(told.get("detail"), str):
+        return None
+    return told["detail"]
 
 
 def rust_tests(package: str) -> int:
@@ -143,7 +176,7 @@ def test(command: list[str], auth: bool) -> int:
             "TOSHI_TEST_EMULATOR": stack.emulator.url,
             "TOSHI_TEST_STATE": str(folder),
         }
-        return subprocess.run(command, cwd=ROOT, env=environment).returncode
+        return execute_here(command, environment)
 
     code = guarded(Stack(port, folder, auth), execute, stopped=INTERRUPTED)
     if code:
@@ -151,6 +184,13 @@ def test(command: list[str], auth: bool) -> int:
     else:
         shutil.rmtree(folder, ignore_errors=True)
     return code
+
+
+def execute_here(command: list[str], environment: dict[str, str]) -> int:
+    try:
+        return subprocess.run(command, cwd=ROOT, env=environment).returncode
+    except OSError as error:
+        raise Refused(f"{command[0]} cannot be run: {error.strerror}") from error
 
 
 def remove_left_over() -> None:
@@ -170,7 +210,7 @@ def emulator(command: list[str], auth: bool) -> int:
     try:
         aws.wait()
         environment = {**os.environ, **aws.client_environment(), "TOSHI_TEST_EMULATOR": aws.url}
-        return subprocess.run(command, cwd=ROOT, env=environment).returncode
+        return execute_here(command, environment)
     except Stopped:
         return INTERRUPTED
     finally:
@@ -181,7 +221,13 @@ def emulator(command: list[str], auth: bool) -> int:
 def deploy(stack: str, bucket: str, target: str, parameters: list[str]) -> int:
     """Build the release zips, upload them and hand the template to `sam deploy`."""
     import boto3
+    from boto3.exceptions import Boto3Error
 
+    from .cloud import Unreachable
+
+    unnamed = [parameter for parameter in parameters if "=" not in parameter]
+    if unnamed:
+        raise Refused(f"{unnamed[0]!r} is no parameter: write Name=value")
     overrides = dict(parameter.split("=", 1) for parameter in parameters)
     missing = [name for name in ("LlmUrl", "LlmModel", "AllowedOrigin") if name not in overrides]
     if missing:
@@ -190,11 +236,14 @@ def deploy(stack: str, bucket: str, target: str, parameters: list[str]) -> int:
     build.require_old_glibc(folder)
     zips = build.zips(folder, level=9)
     overrides |= {"CodeBucket": bucket, "Architecture": architecture(target)}
-    objects = boto3.client("s3")
-    for parameter, path in zips.items():
-        overrides[parameter] = build.code_key(path)
-        say(f"· upload {overrides[parameter]}")
-        objects.upload_file(str(path), bucket, overrides[parameter])
+    try:
+        objects = boto3.client("s3")
+        for parameter, path in zips.items():
+            overrides[parameter] = build.code_key(path)
+            say(f"· upload {overrides[parameter]}")
+            objects.upload_file(str(path), bucket, overrides[parameter])
+    except (*Unreachable, Boto3Error) as error:
+        raise Refused(f"AWS did not take the upload: {error}") from error
     sam = ROOT / ".venv" / "lint" / "bin" / "sam"
     command = [
         sam, "deploy", "--template-file", ROOT / "infra" / "template.yaml", "--stack-name", stack,
@@ -205,7 +254,10 @@ def deploy(stack: str, bucket: str, target: str, parameters: list[str]) -> int:
         command.append("--confirm-changeset")
     done = subprocess.run(command, env={**os.environ, "SAM_CLI_TELEMETRY": "0"})
     if done.returncode == 0:
-        publish(stack)
+        try:
+            publish(stack)
+        except Unreachable as error:
+            raise Refused(f"{stack} is deployed, but its API's stage is not: {error}") from error
     return done.returncode
 
 

@@ -36,14 +36,25 @@ def phase(name: str):
     say(f"  {name}: {time.monotonic() - began:.1f} s")
 
 
-def in_use(port: int) -> bool:
+def bind_error(port: int) -> OSError | None:
+    """Why nothing could listen on a port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
-        except OSError:
-            return True
-    return False
+        except OSError as error:
+            return error
+    return None
+
+
+def in_use(port: int) -> bool:
+    return bind_error(port) is not None
+
+
+def next_free_port(port: int) -> int:
+    """The first port above this one on which something could listen now."""
+    found = (other for other in range(port + 1, 65536) if not in_use(other))
+    return next(found, None) or free_port()
 
 
 def free_port() -> int:

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from . import build
@@ -17,6 +15,8 @@ from .common import (
     CREDENTIALS, LOOPBACK, REGION, ROOT, STATE, Refused, free_port, in_use, phase, say, stderr_line,
     wait_until, write,
 )
+from .requests import status
+from .settings import approval_ttl, own_model
 
 PEOPLE = (
     "admin", "deputy", "teacher", "teacher2", "student", "parent", "parent2", "accountant",
@@ -111,7 +111,10 @@ class Stack:
         self.folder = folder
         self.auth = auth
         self.front = f"http://{LOOPBACK}:{port}"
-        self.model = os.environ.get("TOSHI_LLM_MODEL") if os.environ.get("TOSHI_LLM_URL") else None
+        scripted = (f"{self.front}/_sandbox/llm/v1", "scripted", "scripted")
+        self.own_model = own_model()
+        self.model_url, self.model, self.model_key = self.own_model or scripted
+        self.approval_ttl = approval_ttl()
         self.emulator: Emulator | None = None
         self.sandbox: Child | None = None
         self.bin: Path | None = None
@@ -153,10 +156,17 @@ class Stack:
     def deploy(self, zips: dict[str, Path]) -> dict[str, str]:
         """Deploy the template and write stack.json; the chat function's environment."""
         # Needs the packages of the pinned environment, which stop and token do without.
-        from .cloud import Cloud
+        from .cloud import Cloud, Unreachable
 
         cloud = Cloud(self.emulator.url)
-        outputs = cloud.deploy({**cloud.upload(zips), **self.parameters()})
+        try:
+            outputs = cloud.deploy({**cloud.upload(zips), **self.parameters()})
+            given = cloud.environment(outputs["ChatFunctionName"])
+        except Unreachable as error:
+            raise Refused(
+                f"the emulator did not take the deployment ({error}): "
+                f"see {log(self.folder, 'emulator')}"
+            ) from error
         functions = {
             "chat": outputs["ChatFunctionName"],
             "approvals": outputs["ApprovalsFunctionName"],
@@ -164,7 +174,7 @@ class Stack:
             "refresh": outputs["RefreshFunctionName"],
         }
         environment = {
-            **cloud.environment(functions["chat"]),
+            **given,
             **self.emulator.client_environment(),
             # The front hosts the chat function itself and can stream.
             "TOSHI_RESPONSE": "stream",
@@ -176,22 +186,21 @@ class Stack:
             "stage": "v1",
             "chat": {"bootstrap": str(self.bin / "chat"), "environment": environment},
             "functions": functions,
-            "model": self.model or "scripted",
+            "model": self.model,
         }
         write(self.folder / "stack.json", json.dumps(described, indent=2) + "\n")
         return environment
 
     def parameters(self) -> dict[str, str]:
-        scripted = f"{self.front}/_sandbox/llm/v1"
         return {
             "Environment": "dev",
             "ToshiDev": "1",
             "EnabledConnectors": "demo",
             "DemoEndpoint": f"{self.front}/_sandbox/mcp/demo",
-            "LlmUrl": os.environ["TOSHI_LLM_URL"] if self.model else scripted,
-            "LlmModel": self.model or "scripted",
-            "LlmKey": os.environ.get("TOSHI_LLM_KEY", "") if self.model else "scripted",
-            "ApprovalTtl": os.environ.get("APPROVAL_TTL", ""),
+            "LlmUrl": self.model_url,
+            "LlmModel": self.model,
+            "LlmKey": self.model_key,
+            "ApprovalTtl": self.approval_ttl,
             "Architecture": "arm64" if os.uname().machine in ("aarch64", "arm64") else "x86_64",
             "ChatResponse": "buffer",
             "AllowedOrigin": self.front,
@@ -199,11 +208,17 @@ class Stack:
         }
 
     def seed(self, environment: dict[str, str]) -> None:
-        seeded = subprocess.run(
-            [self.bin / "toshi", "seed", "--front", self.front],
-            env={**bare_environment(self.folder), **environment},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-        )
+        try:
+            seeded = subprocess.run(
+                [self.bin / "toshi", "seed", "--front", self.front],
+                env={**bare_environment(self.folder), **environment},
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise Refused(
+                f"seeding the demo schools took longer than 120 s; "
+                f"see {log(self.folder, 'sandbox')} and {log(self.folder, 'emulator')}"
+            ) from late
         if seeded.returncode:
             raise Refused(f"seeding the demo schools failed:\n{seeded.stdout}{seeded.stderr}".rstrip())
 
@@ -254,7 +269,11 @@ class Stack:
         say("")
         say(f"Toshi runs at {self.front}")
         say(f"  sign in as   {', '.join(PEOPLE)} of {' or '.join(SCHOOLS)}; or the platform's operator")
-        say(f"  answers by   {self.model or scripted}")
+        say(f"  answers by   {self.model if self.own_model else scripted}")
+        if self.approval_ttl:
+            say(f"  questions    wait {self.approval_ttl} s for an answer (APPROVAL_TTL)")
+        say(f"  the sandbox  {self.front}/_sandbox")
+        say(f"  the API      {self.front}/v1/openapi.json")
         say(f"  a token      make -s token TENANT=lakeside AS=admin PORT={self.port}")
         say(f"  logs         {self.folder.relative_to(ROOT) / 'logs'}")
         say(f"  stop         Ctrl-C, or make stop PORT={self.port}; data is kept until make reset")
@@ -275,17 +294,6 @@ def died(child: Child) -> str:
         f"{child.tail()}\nthe {child.name} ended (exit code {child.process.poll()}): its last lines "
         f"are above, all of them in {child.log}"
     )
-
-
-def status(url: str) -> int | str:
-    """The status code of a GET, or why there is none."""
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            return answer.status
-    except urllib.error.HTTPError as error:
-        return error.code
-    except (OSError, ValueError) as error:
-        return str(error)
 
 
 def stop_on_signals() -> None:

@@ -17,7 +17,7 @@ ENVIRONMENTS = {
 }
 
 
-def require_tools() -> None:
+def require_tools(console: bool = True) -> None:
     """Refuse with one line per missing tool, each saying what to do."""
     missing = []
     if not shutil.which("cargo"):
@@ -26,6 +26,14 @@ def require_tools() -> None:
         missing.append("cc is missing: install a C compiler (Debian: apt-get install build-essential)")
     if not shutil.which("strip"):
         missing.append("strip is missing: install binutils (Debian: apt-get install binutils)")
+    if console:
+        missing += missing_for_console()
+    if missing:
+        raise Refused("\n".join(missing))
+
+
+def missing_for_console() -> list[str]:
+    missing = []
     if not shutil.which("npm"):
         missing.append(f"npm is missing: install Node.js {NODE_MAJOR} or newer (https://nodejs.org)")
     if not shutil.which("node"):
@@ -36,8 +44,7 @@ def require_tools() -> None:
             missing.append(
                 f"node {version.strip()} is too old: install Node.js {NODE_MAJOR} or newer"
             )
-    if missing:
-        raise Refused("\n".join(missing))
+    return missing
 
 
 @contextmanager
