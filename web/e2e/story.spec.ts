@@ -125,3 +125,20 @@ test("text that was typed survives the end of a sign-in", async ({ browser }) =>
   await expect(page.locator(".message")).toHaveCount(0);
   await context.close();
 });
+
+test("the operator of the platform is told that there is nothing here, and nothing fails", async ({ browser }) => {
+  const { page, context } = await signIn(browser, "operator");
+  const refused: string[] = [];
+  page.on("response", (response) => {
+    if (response.status() >= 400) refused.push(`${response.status()} ${response.url()}`);
+  });
+  for (const path of ["/chat", "/approvals", "/audit"]) {
+    await page.goto(path);
+    await expect(page.getByRole("main")).toContainText("signed in as the platform's operator");
+    await expect(page.getByRole("navigation")).toHaveCount(0);
+  }
+  await page.waitForLoadState("networkidle");
+  expect(refused).toEqual([]);
+  await accessible(page);
+  await context.close();
+});

@@ -9,6 +9,7 @@ import { SignInButton } from "../auth/SignIn";
 import { signOut, useSession } from "../auth/session";
 import { forgetAllConversations } from "../chat/conversation";
 import { Announcer } from "./announce";
+import { useTitle } from "./hooks";
 import { Modal } from "./Modal";
 import { Failed, Loading } from "./parts";
 
@@ -31,7 +32,9 @@ export function Shell() {
       </a>
       <Header me={me.data} />
       <main id="main" ref={main} tabIndex={-1} className="main">
-        {me.data ? (
+        {me.data && isOperator(me.data) ? (
+          <OperatorPage />
+        ) : me.data ? (
           <Outlet />
         ) : me.isError ? (
           <div className="page">
@@ -66,7 +69,7 @@ function Header({ me }: { me: Me | undefined }) {
             {me && <span className="school">{me.tenant?.name ?? "All schools"}</span>}
           </span>
         </div>
-        {me && (
+        {me && !isOperator(me) && (
           <nav className="tabs" aria-label="Main">
             <Link to="/chat/{-$id}" params={{ id: undefined }} activeOptions={{ exact: false }}>
               Chat
@@ -91,6 +94,23 @@ function Header({ me }: { me: Me | undefined }) {
         </div>
       </div>
     </header>
+  );
+}
+
+/** Belongs to no school, so nothing here is theirs to see. */
+function isOperator(me: Me): boolean {
+  return me.role === "operator";
+}
+
+function OperatorPage() {
+  useTitle("");
+  return (
+    <div className="page">
+      <h1>Toshi</h1>
+      <p className="page-lead">
+        You are signed in as the platform's operator. This console has nothing for you yet; use the <code>toshi</code> command.
+      </p>
+    </div>
   );
 }
 
