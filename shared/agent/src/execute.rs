@@ -94,6 +94,25 @@ impl Run<'_> {
         if hash != row.definition {
             return self.changed(row, step, &target, live).await;
         }
+        if let Some(tool) = &target.tool
+            && tool.state == ToolState::Withheld
+            && tool.hash == hash
+        {
+            // It was another for a while, and is again what was reviewed and approved.
+            let state = ToolState::Active;
+            let tool = tool.clone();
+            self.school.put_tool(&ToolRow { state, ..tool }).await?;
+            return Ok(Done::Again);
+        }
+        let asked = self
+            .agent
+            .arguments_hmac(row.arguments.hash(), now())
+            .await?;
+        if asked != row.arguments_hmac {
+            // Somebody wrote to the row past the rules: it is not the call that was asked.
+            tracing::error!(approval = %row.approval_id, "the stored arguments are not those that were asked");
+            return self.end(row, Event::Block(BlockReason::Altered)).await;
+        }
         if self.budget.left_ms() < CLAIM_NEEDS_MS {
             // The check took the time that the call would need: another invocation makes it.
             return Ok(Done::Moved);
@@ -262,8 +281,20 @@ impl Run<'_> {
             .decide_by
             .time()
             .map_or(0, |limit| row.created_at.until(limit));
+        let reviewed = target.tool.as_ref().is_some_and(|tool| tool.hash == hash);
+        let effect = row.effect.clone().unwrap_or_default();
+        let effect = if reviewed {
+            row.effect.clone()
+        } else {
+            // A yes alone will not run it; the person should know before they answer.
+            Some(format!(
+                "The tool changed since you were asked. It can only run once an administrator has \
+                 reviewed the change. {effect}"
+            ))
+        };
         let successor = Approval {
             approval_id: toshi_store::mint(time),
+            effect,
             definition: hash,
             created_at: time,
             decide_by: Deadline::at(time.plus(within)),

@@ -195,7 +195,7 @@ impl Agent {
         // On the heap: a turn's state is large, and stacks are not.
         let work = Box::pin(async {
             if let Some((turn, history, toolbox, person)) = first {
-                run.retire_replaced(&turn).await?;
+                run.retire_replaced().await?;
                 let context = run.context_of(history, &toolbox, person).await?;
                 run.drive(turn, context).await?;
             }
@@ -256,6 +256,12 @@ impl Run<'_> {
                 self.school.open_turns(&self.meta),
                 self.school.inbox(&self.meta.conversation)
             )?;
+            let replaced = |one: &OpenTurn| self.meta.is_replaced(one.turn.message_seq);
+            if open.iter().any(replaced) {
+                // Whoever replaced them died before it could end them.
+                self.retire_replaced().await?;
+                continue;
+            }
             let own: Vec<OpenTurn> = match scope {
                 Scope::All => open.clone(),
                 Scope::Turn(turn) => open
@@ -476,7 +482,11 @@ impl Run<'_> {
         };
         self.meta.next += 2;
         self.meta.open.push(turn.turn);
-        if let Some(from) = row.replaces_from {
+        let from = match row.replaces_from {
+            Some(from) => Some(from),
+            None => self.stored_before(row).await?,
+        };
+        if let Some(from) = from {
             self.meta.replace(from, seq);
         }
         let user = MessageAuthor::User {
@@ -505,19 +515,34 @@ impl Run<'_> {
             ..Commit::default()
         };
         self.commit(commit).await?;
-        self.retire_replaced(&turn).await?;
+        self.retire_replaced().await?;
         self.drive_fresh(turn).await
     }
 
-    /// Ends the turns of messages that `current` replaced and voids their open questions.
+    /// The number of the same message with another text, which became a turn after this one was
+    /// put in the inbox.
+    async fn stored_before(&self, row: &InboxRow) -> Result<Option<u64>, StoreError> {
+        let history = self.school.history(&self.meta.conversation).await?;
+        let stored = history
+            .messages
+            .iter()
+            .rev()
+            .filter(|old| !self.meta.is_replaced(old.seq));
+        let same = stored.filter(|old| match &old.author {
+            MessageAuthor::User { id, text } => *id == row.message && *text != row.text,
+            MessageAuthor::Assistant { .. } => false,
+        });
+        Ok(same.map(|old| old.seq).next())
+    }
+
+    /// Ends the turns of messages that were replaced and voids their open questions.
     /// Executed writes stay executed: they are on record and never repeated.
-    async fn retire_replaced(&mut self, current: &TurnRow) -> Result<(), RunError> {
+    async fn retire_replaced(&mut self) -> Result<(), RunError> {
         if self.meta.replaced.is_empty() {
             return Ok(());
         }
         for open in self.school.open_turns(&self.meta).await? {
-            let replaced = self.meta.is_replaced(open.turn.message_seq);
-            if open.turn.turn == current.turn || !replaced {
+            if !self.meta.is_replaced(open.turn.message_seq) {
                 continue;
             }
             for row in &open.approvals {
@@ -547,11 +572,15 @@ impl Run<'_> {
 
     /// Drives a turn on what the rows say now.
     async fn drive_fresh(&mut self, turn: TurnRow) -> Result<(), RunError> {
-        let (history, toolbox, user) = tokio::try_join!(
+        let (mut history, toolbox, user) = tokio::try_join!(
             self.school.history(&self.meta.conversation),
             self.school.toolbox(),
             self.school.user(&turn.user)
         )?;
+        // A turn can be older than what is read of a long conversation.
+        self.school
+            .include(&self.meta.conversation, &mut history, &turn)
+            .await?;
         let user = user.filter(|user| user.status == PersonStatus::Active);
         let Some(user) = user else {
             let sentence = "The account of the person who asked is no longer active.".to_owned();

@@ -207,6 +207,9 @@ pub const fn blocked_words(why: BlockReason) -> &'static str {
             "the same call was made before and its outcome is still unknown; a person must resolve \
              that first"
         }
+        BlockReason::Altered => {
+            "what was stored is not what was asked; the platform's operators must look at it"
+        }
         BlockReason::DeniedBefore => "a person denied the same call in this turn",
     }
 }

@@ -12,7 +12,8 @@ const VOCABULARY: [&str; 7] = [
     "outcome unknown",
 ];
 
-const BLOCK_REASONS: [BlockReason; 11] = [
+const BLOCK_REASONS: [BlockReason; 12] = [
+    BlockReason::Altered,
     BlockReason::DeniedBefore,
     BlockReason::OutcomeUnknown,
     BlockReason::WriteMode,

@@ -192,6 +192,42 @@ impl School<'_> {
         })
     }
 
+    /// Adds a turn's own messages, steps and approvals to what was read of the conversation, where
+    /// the turn is older.
+    pub async fn include(
+        &self,
+        conversation: &ConversationId,
+        history: &mut History,
+        turn: &TurnRow,
+    ) -> Result<(), StoreError> {
+        let has = |seq: u64| history.messages.iter().any(|row| row.seq == seq);
+        if has(turn.message_seq) && has(turn.answer_seq) {
+            return Ok(());
+        }
+        let seqs = [turn.message_seq, turn.message_seq + 1, turn.answer_seq];
+        let keys: Vec<Key> = seqs
+            .iter()
+            .filter(|seq| !has(**seq))
+            .map(|seq| self.keys().message(conversation, *seq))
+            .collect();
+        let (rows, steps) = tokio::try_join!(
+            self.store.batch_get(&keys),
+            self.steps_of(conversation, turn.turn)
+        )?;
+        let rows: Vec<MessageRow> = rows.into_iter().map(from_item).collect::<Result<_, _>>()?;
+        history.messages.extend(rows);
+        history.messages.sort_by_key(|row| row.seq);
+        history.messages.dedup_by_key(|row| row.seq);
+        let ids: Vec<_> = steps.iter().flat_map(StepRow::approvals).collect();
+        history.steps.retain(|step| step.turn != turn.turn);
+        history.steps.extend(steps);
+        history.steps.sort_by_key(|step| (step.turn, step.n));
+        for row in self.approvals_in(conversation, &ids).await? {
+            history.approvals.insert(row.approval_id, row);
+        }
+        Ok(())
+    }
+
     pub async fn steps_of(
         &self,
         conversation: &ConversationId,

@@ -41,10 +41,21 @@ pub(super) async fn decide(
     let reason = reason(body.reason)?;
     let row = app.find(&visit, id).await?;
     let event = Event::Decide { answer, reason };
-    let decided = app
-        .school(&visit)
-        .transition(&row, event, &visit.cause(), visit.now)
+    let school = app.school(&visit);
+    let mut decided = school
+        .transition(&row, event.clone(), &visit.cause(), visit.now)
         .await;
+    if let Err(TransitionError::Refused {
+        refusal: Refusal::Expired,
+        row,
+    }) = &decided
+        && let Some(row) = expire(&app, &visit, row).await?
+    {
+        // Whoever answered in its last moment was first: the row says what this answer is then.
+        decided = school
+            .transition(&row, event, &visit.cause(), visit.now)
+            .await;
+    }
     let row = match decided {
         // The same answer again: it may be the hint that was lost the first time.
         Ok(row) => row,
@@ -81,7 +92,6 @@ async fn refused(
         }
         Refusal::Expired => {
             refuse::record(app, visit, &row, answer.into(), Why::Expired).await?;
-            expire(app, visit, &row).await?;
             Ok(Problem::new(Code::Expired))
         }
         Refusal::WrongState(state) => {
@@ -115,10 +125,11 @@ fn already_decided(row: &Approval) -> Problem {
     )
 }
 
-/// Whoever finds that the time is over makes it so, and wakes the turn that waits.
-async fn expire(app: &App, visit: &Visit, row: &Approval) -> Result<(), Problem> {
+/// Whoever finds that the time is over makes it so, and wakes the turn that waits. The row comes
+/// back if somebody else moved it first.
+async fn expire(app: &App, visit: &Visit, row: &Approval) -> Result<Option<Approval>, Problem> {
     if !matches!(row.state, ApprovalState::Pending | ApprovalState::Approved) {
-        return Ok(());
+        return Ok(None);
     }
     let cause = Cause {
         actor: Actor::System,
@@ -132,10 +143,10 @@ async fn expire(app: &App, visit: &Visit, row: &Approval) -> Result<(), Problem>
     match expired {
         Ok(row) => {
             app.hint(visit, &row).await;
-            Ok(())
+            Ok(None)
         }
-        // Somebody else was first.
-        Err(TransitionError::Refused { .. } | TransitionError::NotFound) => Ok(()),
+        Err(TransitionError::Refused { row, .. }) => Ok(Some(*row)),
+        Err(TransitionError::NotFound) => Ok(None),
         Err(TransitionError::Store(error)) => Err(error.into()),
     }
 }

@@ -271,6 +271,10 @@ fn regenerated(history: &History, answer: Option<&str>) -> Option<UserMessage> {
             MessageAuthor::Assistant { .. } | MessageAuthor::User { .. } => None,
         })
     });
+    if answer.is_some() && turn.is_none() {
+        // Another message than the one that was meant must not be replaced.
+        return None;
+    }
     shown().find_map(|row| match &row.author {
         MessageAuthor::User { id, text } if turn.is_none_or(|turn| turn == row.turn) => {
             Some(UserMessage {
@@ -570,15 +574,22 @@ impl Place {
     /// Going on after answers: outputs of the answered calls first, then the next step, in the same
     /// message.
     fn go_on(self, answer: String, answered: Answered, history: History) {
-        let turn = known_answer(&history, &answer);
-        let Some((turn, answer)) = turn else {
-            outlive(async move {
-                let id = crate::clock::now();
-                let mut writer = Writer::new(toshi_store::mint(id), toshi_store::mint(id));
-                writer.note(NOT_KNOWN);
-                writer.end(None);
-                self.out.send(&mut writer);
-            });
+        outlive(async move { self.go_on_now(answer, answered, history).await });
+    }
+
+    async fn go_on_now(self, answer: String, answered: Answered, mut history: History) {
+        if known_answer(&history, &answer).is_none() {
+            // The message may be older than what was read: its approvals lead to its turn.
+            if let Err(error) = self.include_turns(&answered, &mut history).await {
+                tracing::warn!(%error, "the turns of answered approvals could not be read");
+            }
+        }
+        let Some((turn, answer)) = known_answer(&history, &answer) else {
+            let id = crate::clock::now();
+            let mut writer = Writer::new(toshi_store::mint(id), toshi_store::mint(id));
+            writer.note(NOT_KNOWN);
+            writer.end(None);
+            self.out.send(&mut writer);
             return;
         };
         let mut writer = Writer::new(turn, answer);
@@ -590,14 +601,35 @@ impl Place {
                 writer.answered(row, answer.approved);
             }
         }
-        outlive(async move {
-            if let Err(error) = self.tell_answered(&mut writer, &answered).await {
-                tracing::warn!(%error, "answered approvals could not be read yet");
+        if let Err(error) = self.tell_answered(&mut writer, &answered).await {
+            tracing::warn!(%error, "answered approvals could not be read yet");
+        }
+        let followed = Followed { turn, answer };
+        self.run_and_tell(followed, Entry::Take, writer, answered)
+            .await;
+    }
+
+    async fn include_turns(
+        &self,
+        answered: &Answered,
+        history: &mut History,
+    ) -> Result<(), StoreError> {
+        let school = self.agent.store.school(&self.tenant);
+        let ids: Vec<ApprovalId> = answered
+            .answers
+            .iter()
+            .map(|answer| answer.approval)
+            .collect();
+        let rows = school.approvals_in(&self.conversation, &ids).await?;
+        let mut turns: Vec<TurnId> = rows.iter().map(|row| row.turn).collect();
+        turns.sort_unstable();
+        turns.dedup();
+        for id in turns {
+            if let Some(turn) = school.turn(&self.conversation, id).await? {
+                school.include(&self.conversation, history, &turn).await?;
             }
-            let followed = Followed { turn, answer };
-            self.run_and_tell(followed, Entry::Take, writer, answered)
-                .await;
-        });
+        }
+        Ok(())
     }
 }
 

@@ -526,3 +526,31 @@ async fn a_model_that_fails_after_the_call_was_made_loses_nothing_of_it() {
     assert_eq!(scene.posts().await.len(), 1);
     scene.assert_at_rest().await;
 }
+
+#[tokio::test]
+async fn a_call_whose_stored_arguments_were_altered_is_not_sent() {
+    let scene = Scene::new().await;
+    scene.say("post \"Hi\" to #general").await;
+    let id = scene.one_pending().await;
+    let pk = format!("T#{}#C#{}", scene.tenant, scene.conversation());
+    let s = |text: String| aws_sdk_dynamodb::types::AttributeValue::S(text);
+    scene
+        .stage
+        .db
+        .update_item()
+        .table_name(&scene.stage.table)
+        .key("PK", s(pk))
+        .key("SK", s(format!("AP#{id}")))
+        .update_expression("SET arguments = :other")
+        .expression_attribute_values(
+            ":other",
+            s(r##"{"channel":"#general","text":"Something else"}"##.to_owned()),
+        )
+        .send()
+        .await
+        .unwrap();
+    scene.approve(id).await;
+    scene.work().await;
+    assert_eq!(scene.state(id).await, State::Blocked);
+    assert!(scene.posts().await.is_empty());
+}

@@ -347,3 +347,79 @@ async fn a_conversation_with_too_many_open_questions_takes_no_more() {
         "{refused:?}"
     );
 }
+
+#[tokio::test]
+async fn a_replaced_question_is_withdrawn_though_whoever_replaced_it_died() {
+    let scene = Scene::new().await;
+    scene.say("hello").await;
+    scene.post(message("m-1", POST)).await.unwrap();
+    let id = scene.one_pending().await;
+    // The new text is stored, and its process ends before it does anything else.
+    let school = scene.school();
+    let meta = school.meta(&scene.conversation()).await.unwrap().unwrap();
+    let new = toshi_store::NewMessage {
+        conversation: scene.conversation(),
+        client_id: CHAT.parse().unwrap(),
+        user: scene.admin.clone(),
+        message: toshi_store::UserMessage {
+            id: "m-1".parse().unwrap(),
+            text: "what channels are there".to_owned(),
+            replaces_from: Some(3),
+            again: false,
+        },
+    };
+    school.begin(&new, Some(meta), now()).await.unwrap();
+    scene.lose_lease().await;
+    scene.work().await;
+    assert_eq!(scene.state(id).await, State::Voided);
+    assert!(scene.last_text().await.starts_with("These channels exist"));
+    scene.assert_at_rest().await;
+}
+
+#[tokio::test]
+async fn another_answer_to_a_message_that_does_not_exist_replaces_nothing() {
+    let scene = Scene::new().await;
+    scene.post(message("m-1", POST)).await.unwrap();
+    let id = scene.one_pending().await;
+    let body = json!({
+        "id": CHAT,
+        "messages": [{ "id": "m-1", "role": "user", "parts": [{ "type": "text", "text": POST }] }],
+        "trigger": "regenerate-message",
+        "messageId": "never-existed",
+    });
+    let refused = scene.post(body).await.unwrap_err();
+    assert!(matches!(refused, ChatError::NothingToRegenerate));
+    assert_eq!(scene.state(id).await, State::Pending);
+}
+
+#[tokio::test]
+async fn a_question_older_than_what_is_read_of_a_conversation_is_still_answered_in_it() {
+    let scene = Scene::new().await;
+    let mut first = scene.say(POST).await;
+    let id = scene.one_pending().await;
+    // 31 exchanges of the same person would meet the limit of messages a minute.
+    for n in 0..31 {
+        let school = scene.school();
+        let meta = school.meta(&scene.conversation()).await.unwrap();
+        let new = toshi_store::NewMessage {
+            conversation: scene.conversation(),
+            client_id: CHAT.parse().unwrap(),
+            user: scene.admin.clone(),
+            message: toshi_store::UserMessage {
+                id: format!("later-{n}").parse().unwrap(),
+                text: "hello".to_owned(),
+                replaces_from: None,
+                again: false,
+            },
+        };
+        school.begin(&new, meta, now()).await.unwrap();
+        scene.lose_lease().await;
+        scene.work().await;
+    }
+    scene.answer(&mut first, &[(id, true)]).await;
+    assert_eq!(first.states(), ["output-available"]);
+    assert_eq!(scene.posts().await.len(), 1);
+    scene.work().await;
+    assert!(scene.last_text().await.contains("Posted"));
+    scene.assert_at_rest().await;
+}

@@ -198,6 +198,8 @@ pub enum BlockReason {
     ConnectionUnusable,
     Killed,
     UnknownConnector,
+    /// The stored arguments are not those that were asked.
+    Altered,
 }
 
 /// Why an approved call failed before anything was sent.
