@@ -61,9 +61,14 @@ test("a rejection with a reason is kept, told to Toshi, and nothing is done", as
   const card = cardWith(page, text);
   await card.getByRole("button", { name: "Reject…" }).click();
   await expect(card.getByRole("textbox")).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(card.getByRole("textbox")).toHaveCount(0);
+  await expect(card.getByRole("button", { name: "Reject…" })).toBeFocused();
+  await page.keyboard.press("Enter");
   await card.getByRole("textbox").fill(reason);
   await card.getByRole("button", { name: "Reject", exact: true }).click();
   await expect(card).toHaveAttribute("data-state", "rejected");
+  await expect(card.getByRole("heading")).toBeFocused();
   await expect(card.locator(".card-state")).toContainText("Nothing was done");
   await expect(card.locator(".card-state")).toContainText(reason);
   const answer = page.locator(".message-assistant", { has: card });
@@ -140,5 +145,30 @@ test("the operator of the platform is told that there is nothing here, and nothi
   await page.waitForLoadState("networkidle");
   expect(refused).toEqual([]);
   await accessible(page);
+  await context.close();
+});
+
+test("an answer that comes too late stays told in the list until it is dismissed", async ({ browser }) => {
+  const text = fresh("Library closed on Monday");
+  const { page, context } = await signIn(browser);
+  await say(page, `Post "${text}" to #general`);
+  await expect(cardWith(page, text)).toHaveAttribute("data-state", "pending");
+  await page.getByRole("link", { name: "Approvals" }).click();
+  const card = cardWith(page, text);
+  // Another answer is stored just before this one arrives.
+  await page.route("**/decision", async (route) => {
+    await route.fetch({ postData: JSON.stringify({ decision: "reject" }) });
+    await route.continue();
+  });
+  await card.getByRole("button", { name: "Approve" }).click();
+  const notice = card.getByRole("alert");
+  await expect(notice).toContainText("already rejected by");
+  await expect(card).toHaveAttribute("data-state", "rejected");
+  await expect(card.getByRole("button", { name: "Approve" })).toHaveCount(0);
+  // The list has been read again since, without this request.
+  await page.waitForResponse((response) => response.url().includes("state=pending"));
+  await expect(notice).toBeVisible();
+  await notice.getByRole("button", { name: "Dismiss this notice" }).click();
+  await expect(notice).toHaveCount(0);
   await context.close();
 });

@@ -21,6 +21,8 @@ export interface CardProps {
   headingLevel?: 2 | 3;
   /** Called when a decision was stored, and when the stored state changed by itself. */
   onChange?: (state: ApprovalState, why: "decided" | "changed") => void;
+  /** Called with the row as it was when the person's answer was sent. */
+  onAct?: (row: Approval) => void;
   /** On pages other than the chat. */
   showConversation?: boolean;
   /** On the page that shows the timeline already. */
@@ -77,14 +79,21 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
   const Heading = props.headingLevel === 2 ? "h2" : "h3";
   const title = row.tool_title || props.title || titleOf(row);
   const { connection } = row;
-  const statusRef = useRef<HTMLDivElement>(null);
+  const headingRef = useRef<HTMLHeadingElement>(null);
 
   const onStored = (state: ApprovalState) => {
-    // The buttons are gone now: the focus goes to what became of it.
-    requestAnimationFrame(() => statusRef.current?.focus());
+    // The buttons are gone now: the focus goes to the card that they belonged to.
+    requestAnimationFrame(() => headingRef.current?.focus());
     onChange?.(state, "decided");
   };
-  const sender = useSender(row.approval_id, onStored);
+  const sender = useSender(row.approval_id, {
+    onSend: () => props.onAct?.(row),
+    onStored,
+    onRefused: () =>
+      requestAnimationFrame(() => {
+        if (document.activeElement === document.body) headingRef.current?.focus();
+      }),
+  });
   // An answer on its way may still have been in time: only the server knows.
   const over = isOver(row, useNow()) && !sender.sending;
   const open = row.state === "pending" && !over;
@@ -105,7 +114,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
     <article className={`card card-${words.tone}`} aria-labelledby={headingId} data-approval={row.approval_id} data-state={row.state}>
       <header className="card-head">
         <div className="card-title">
-          <Heading id={headingId}>{title}</Heading>
+          <Heading id={headingId} ref={headingRef} tabIndex={-1}>{title}</Heading>
           <p className="card-where">
             in <strong>{connection.title}</strong> as <strong>{connection.account}</strong>
             <span className="card-connector"> · {humanise(connection.type)} connector</span>
@@ -139,7 +148,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
         </p>
       )}
 
-      <div className={`card-state state-${words.tone}`} ref={statusRef} tabIndex={-1}>
+      <div className={`card-state state-${words.tone}`}>
         <p className="state-sentence">{words.sentence}</p>
         {row.reason && (
           <p>
@@ -211,7 +220,10 @@ function Countdown({ until }: { until: string | null }) {
 }
 
 /** Sends something about a row and shows the row that came back, or says in words why it did not work. */
-function useSender(id: string, onStored: (state: ApprovalState) => void) {
+function useSender(
+  id: string,
+  on: { onSend: () => void; onStored: (state: ApprovalState) => void; onRefused: () => void },
+) {
   const queries = useQueryClient();
   const [sending, setSending] = useState<string | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
@@ -219,22 +231,24 @@ function useSender(id: string, onStored: (state: ApprovalState) => void) {
     if (sending) return false;
     setSending(label);
     setProblem(null);
+    on.onSend();
     announce(label);
     try {
       const row = await request();
       queries.setQueryData(["approval", id], row);
       void queries.invalidateQueries({ queryKey: ["approvals"] });
       void queries.invalidateQueries({ queryKey: ["audit"] });
-      onStored(row.state);
+      on.onStored(row.state);
       return true;
     } catch (error) {
       setProblem(explain(error));
       await queries.invalidateQueries({ queryKey: ["approval", id] });
       void queries.invalidateQueries({ queryKey: ["approvals"] });
-      return false;
     } finally {
       setSending(null);
     }
+    on.onRefused();
+    return false;
   };
   return { sending, problem, send, dismiss: () => setProblem(null) };
 }
@@ -261,6 +275,12 @@ function Decide({ row, sender }: { row: Approval; sender: Sender }) {
     writeDraft(draft, { text });
   };
 
+  const back = () => {
+    setRejecting(false);
+    write("");
+    requestAnimationFrame(() => rejectButton.current?.focus());
+  };
+
   useEffect(() => {
     if (rejecting) field.current?.focus();
   }, [rejecting]);
@@ -285,6 +305,9 @@ function Decide({ row, sender }: { row: Approval; sender: Sender }) {
             maxLength={1000}
             value={reason}
             onChange={(event) => write(event.target.value)}
+            onKeyDown={(event) => {
+              if (event.key === "Escape" && !event.nativeEvent.isComposing && !sending) back();
+            }}
           />
           <Buttons>
             <button type="submit" className="button button-danger" disabled={sending !== null}>
@@ -294,11 +317,7 @@ function Decide({ row, sender }: { row: Approval; sender: Sender }) {
               type="button"
               className="button"
               disabled={sending !== null}
-              onClick={() => {
-                setRejecting(false);
-                write("");
-                requestAnimationFrame(() => rejectButton.current?.focus());
-              }}
+              onClick={back}
             >
               Back
             </button>

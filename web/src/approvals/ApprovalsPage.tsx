@@ -1,13 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import { type ReactNode, useCallback } from "react";
+import { type ReactNode, useCallback, useState } from "react";
 import { api } from "../api/client";
 import { explain } from "../api/problem";
 import { can, useMe, usePending, useUnknown } from "../api/queries";
-import type { Approval } from "../api/types";
+import type { Approval, ApprovalState } from "../api/types";
 import { useNow, useTitle } from "../ui/hooks";
 import { Empty, Failed, Loading, Time } from "../ui/parts";
 import { ApprovalCard } from "./ApprovalCard";
-import { describe, isOver, titleOf } from "./states";
+import { describe, isOver, titleOf, withKept } from "./states";
 
 export function ApprovalsPage() {
   useTitle("Approvals");
@@ -20,9 +20,16 @@ export function ApprovalsPage() {
     queryFn: ({ signal }) => api.approvals({ mine: true, limit: 30 }, signal),
     refetchInterval: 15_000,
   });
+  // A card that the person acted on stays in its place, with what became of it, until the page is left.
+  const [acted, setActed] = useState<Approval[]>([]);
+  const keep = useCallback((row: Approval) => setActed((rows) => withKept(rows, [row])), []);
+  const keptIn = (state: ApprovalState) => acted.filter((row) => row.state === state);
+  const waiting = withKept(pending.waiting ?? [], keptIn("pending"));
+  const toCheck = withKept(unknown.data?.items ?? [], keptIn("unknown"));
   const past = (items: Approval[]) =>
-    items.filter((row) => (row.state === "pending" ? isOver(row, now) : row.state !== "unknown"));
-  const waiting = pending.waiting ?? [];
+    items
+      .filter((row) => (row.state === "pending" ? isOver(row, now) : row.state !== "unknown"))
+      .filter((row) => !acted.some((one) => one.approval_id === row.approval_id));
 
   return (
     <div className="page">
@@ -30,25 +37,25 @@ export function ApprovalsPage() {
       <p className="page-lead">Nothing is changed in your school's tools before a person says yes here or in the chat.</p>
 
       {can(me, "approvals.decide") && (
-        <Section id="waiting" title="Waiting for you" query={pending} count={waiting.length} what="requests">
+        <Section id="waiting" title="Waiting for you" query={pending} count={pending.waiting?.length} what="requests">
           {() =>
             waiting.length === 0 ? (
               <Empty title="Nothing waits for your answer.">
                 When Toshi wants to change something for you, the request appears here.
               </Empty>
             ) : (
-              <Cards items={waiting} />
+              <Cards items={waiting} onAct={keep} />
             )
           }
         </Section>
       )}
 
       <Section id="unknown" title="Outcome not known" query={unknown} count={unknown.data?.items.length} what="unknown outcomes">
-        {(items) =>
-          items.length === 0 ? (
+        {() =>
+          toCheck.length === 0 ? (
             <Empty title="Every outcome is known.">If an answer from a tool is ever lost, a person checks and says here what became of it.</Empty>
           ) : (
-            <Cards items={items} />
+            <Cards items={toCheck} onAct={keep} />
           )
         }
       </Section>
@@ -70,11 +77,11 @@ export function ApprovalsPage() {
   );
 }
 
-function Cards({ items }: { items: Approval[] }) {
+function Cards({ items, onAct }: { items: Approval[]; onAct: (row: Approval) => void }) {
   return (
     <div className="cards">
       {items.map((row) => (
-        <ApprovalCard key={row.approval_id} id={row.approval_id} showConversation />
+        <ApprovalCard key={row.approval_id} id={row.approval_id} onAct={onAct} showConversation />
       ))}
     </div>
   );

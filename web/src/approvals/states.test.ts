@@ -1,6 +1,6 @@
 import { describe as group, expect, it } from "vitest";
 import { APPROVAL_STATES, type Approval } from "../api/types";
-import { cause, describe, humanise, isFinal, isOver, isSettled, isUnderway, outcomesToCheck } from "./states";
+import { cause, describe, humanise, isFinal, isOver, isSettled, isUnderway, outcomesToCheck, withKept } from "./states";
 
 const ana = { id: "u-ana", name: "Ana" };
 const base: Approval = {
@@ -106,6 +106,13 @@ group("a state", () => {
   it("lets the answer go on when it is settled, which superseded is not", () => {
     expect(APPROVAL_STATES.filter((state) => !isSettled(state))).toEqual(["pending", "approved", "superseded", "executing"]);
   });
+});
+
+it("a request that was answered stays in its place in the list", () => {
+  const rows = (...ids: string[]) => ids.map((approval_id) => ({ ...base, approval_id }));
+  const ids = (list: Approval[]) => list.map((row) => row.approval_id);
+  expect(ids(withKept(rows("c", "a"), rows("b")))).toEqual(["c", "b", "a"]);
+  expect(ids(withKept(rows("c", "b", "a"), rows("b")))).toEqual(["c", "b", "a"]);
 });
 
 it("outcomes to check are counted in words", () => {

@@ -117,6 +117,13 @@ export function describe(approval: Approval, myId?: string, over = false): State
   }
 }
 
+/** A list, newest first, with the rows in it that it no longer has. */
+export function withKept(items: Approval[], kept: Approval[]): Approval[] {
+  const gone = kept.filter((row) => !items.some((item) => item.approval_id === row.approval_id));
+  // The ids begin with their time.
+  return [...items, ...gone].sort((a, b) => (a.approval_id < b.approval_id ? 1 : -1));
+}
+
 export function outcomesToCheck(count: number): string {
   return count === 1 ? "1 outcome to check" : `${count} outcomes to check`;
 }
