@@ -172,3 +172,16 @@ test("an answer that comes too late stays told in the list until it is dismissed
   await expect(notice).toHaveCount(0);
   await context.close();
 });
+
+test("only those who may post are given a post as an example", async ({ browser }) => {
+  for (const [person, example, tools] of [
+    ["lakeside-admin", "Post", true],
+    ["lakeside-deputy", "Ask me a question", true],
+    ["lakeside-parent", "Ask me a question", false],
+  ] as const) {
+    const { page, context } = await signIn(browser, person);
+    await expect(page.locator(".welcome-example")).toContainText(example);
+    await expect(page.getByText("No tool of your school is open to your role yet.")).toHaveCount(tools ? 0 : 1);
+    await context.close();
+  }
+});

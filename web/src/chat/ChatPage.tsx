@@ -154,6 +154,7 @@ function ConversationView({ id, isNew, onFirst }: { id: string; isNew: boolean; 
 }
 
 function Welcome() {
+  const role = useMe().data?.role;
   return (
     <div className="welcome">
       <p className="welcome-title">What can I do for you?</p>
@@ -161,9 +162,14 @@ function Welcome() {
         Toshi can look things up and prepare work in the tools that your school has connected. Before anything is changed, it shows
         you exactly what it would do, and waits for your answer.
       </p>
-      <p className="welcome-example">
-        For example: <q>Post "Sports day moved to Friday" to #general</q>
-      </p>
+      {role === "admin" ? (
+        <p className="welcome-example">
+          For example: <q>Post "Sports day moved to Friday" to #general</q>
+        </p>
+      ) : (
+        <p className="welcome-example">Ask me a question.</p>
+      )}
+      {role !== "admin" && role !== "deputy" && <p>No tool of your school is open to your role yet.</p>}
     </div>
   );
 }
