@@ -62,5 +62,8 @@ it("the check names the first bad record, and does not claim a seal that is not 
   const bad = verdict({ ok: false, sealed_to: null, checked: 3, first_bad: { subject: "a", seq: 2, problem: "altered" } });
   expect(bad).toMatchObject({ ok: false });
   expect(bad.text).toContain("record 2 of a: altered");
-  expect(verdict({ ok: true, sealed_to: null, checked: 3, first_bad: null }).text).toContain("No signed seal");
+  const unsealed = verdict({ ok: true, sealed_to: null, checked: 3, first_bad: null }).text;
+  expect(unsealed).toContain("Nothing was changed, put in between or cut off.");
+  expect(unsealed).toContain("removed as a whole would not be noticed");
+  expect(verdict({ ok: true, sealed_to: "Monday", checked: 3, first_bad: null }).text).not.toContain("would not be noticed");
 });
