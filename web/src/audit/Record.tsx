@@ -1,14 +1,15 @@
 import { Link } from "@tanstack/react-router";
 import type { AuditRecord } from "../api/types";
-import { humanise } from "../approvals/states";
 import { exact, toTheSecond } from "../ui/time";
 import { Exact, Values } from "../ui/Values";
-import { how, outcome, remark, sentence } from "./words";
+import { how, outcome, remark, sentence, toolTitle } from "./words";
 
 /** One thing that happened, in words, with the stored record behind a toggle. */
 export function Record({ record, link }: { record: AuditRecord; link: boolean }) {
   const said = remark(record);
   const way = how(record);
+  const title = toolTitle(record);
+  const words = sentence(record);
   return (
     <li className={`event event-${record.event} outcome-${outcome(record)}`}>
       <time className="event-time" dateTime={record.at} title={exact(record.at)}>
@@ -16,7 +17,8 @@ export function Record({ record, link }: { record: AuditRecord; link: boolean })
       </time>
       <div className="event-body">
         <p className="event-sentence">
-          {sentence(record)}
+          {link && title && !words.includes(title) && <strong className="event-tool">{title}: </strong>}
+          {words}
           {way && <span className="event-how"> {capital(way)}.</span>}
         </p>
         {said && (
@@ -27,7 +29,7 @@ export function Record({ record, link }: { record: AuditRecord; link: boolean })
         <div className="event-more">
           {link && record.approval_id && (
             <Link to="/audit/$approvalId" params={{ approvalId: record.approval_id }}>
-              {record.tool ? `${humanise(record.tool.replace(/^.*__/, ""))}: the whole request` : "The whole request"}
+              {title ? `${title}: the whole request` : "The whole request"}
             </Link>
           )}
           <details>

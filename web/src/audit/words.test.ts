@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { AuditRecord } from "../api/types";
-import { how, remark, sentence, verdict } from "./words";
+import { how, remark, sentence, toolTitle, verdict } from "./words";
 
 const record = (event: string, detail: AuditRecord["detail"] = {}): AuditRecord => ({
   subject: "s",
@@ -47,6 +47,15 @@ it("a decision names who and how, and keeps the person's reason", () => {
   expect(sentence(rejected)).toBe("Ana rejected it.");
   expect(how(rejected)).toBe("in the web console");
   expect(remark(rejected)).toBe("Wrong day");
+});
+
+it("a tool is called what the chat calls it, and by its own name when there are no such words", () => {
+  const using = (tool: string | null) => toolTitle({ ...record("read"), tool });
+  expect(["post_message", "demo__list_messages", "list_channels"].map(using)).toEqual(["Post a message", "Read messages", "List channels"]);
+  expect(using("create_task")).toBe("create_task");
+  expect(using("constructor")).toBe("constructor");
+  expect(using(null)).toBeNull();
+  expect(sentence(record("requested"))).toContain("“Post a message”");
 });
 
 it("an outcome that is not known is never told as a failure", () => {

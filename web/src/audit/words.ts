@@ -29,10 +29,24 @@ function text(detail: AuditRecord["detail"], ...keys: string[]): string | null {
   return null;
 }
 
+const TOOLS: Record<string, string> = {
+  post_message: "Post a message",
+  list_messages: "Read messages",
+  list_channels: "List channels",
+};
+
+/** The tool as the chat calls it; one that has no such words here by its own name. */
+export function toolTitle(record: AuditRecord): string | null {
+  const name = record.tool?.replace(/^.*__/, "");
+  if (!name) return null;
+  return Object.hasOwn(TOOLS, name) ? (TOOLS[name] ?? name) : name;
+}
+
 /** What happened, in one sentence. */
 export function sentence(record: AuditRecord): string {
   const who = actor(record);
-  const tool = record.tool ? `“${humanise(record.tool.replace(/^.*__/, ""))}”` : "a tool";
+  const title = toolTitle(record);
+  const tool = title ? `“${title}”` : "a tool";
   const whom = record.actor.kind === "system" ? "" : `, for ${who}`;
   const { detail } = record;
   switch (record.event) {
