@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use toshi_core::{Millis, Role};
 use toshi_http::wire::{Health, LlmHealth, Me};
 use toshi_http::{Code, Problem, Signed, start};
@@ -67,6 +67,9 @@ pub(crate) async fn llm_health(
     }))
 }
 
-pub(crate) async fn openapi() -> Json<impl serde::Serialize> {
-    Json(toshi_http::openapi::document())
+pub(crate) async fn openapi() -> impl axum::response::IntoResponse {
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        toshi_http::openapi::KEPT,
+    )
 }
