@@ -16,6 +16,15 @@ it("a link tells its host, and only web addresses become links", () => {
   expect(inline("https://real.example@evil.example/").every((piece) => piece.kind === "text")).toBe(true);
 });
 
+it("the end of a sentence is no part of a bare address", () => {
+  expect(inline("See https://school.example/a.b?c=1. Or")).toEqual([
+    { kind: "text", text: "See " },
+    { kind: "link", text: "https://school.example/a.b?c=1", url: "https://school.example/a.b?c=1", host: "school.example" },
+    { kind: "text", text: ". Or" },
+  ]);
+  expect(inline("https://school.example!?").map((piece) => piece.text)).toEqual(["https://school.example", "!?"]);
+});
+
 it("paragraphs, lists, headings and code are told apart", () => {
   const blocks = parse("# Title\none\ntwo\n\n- a\n- **b**\n\n2. x\n3. y\n\n```\n<b>\n```");
   expect(blocks.map((block) => block.kind)).toEqual(["heading", "paragraph", "list", "list", "code"]);

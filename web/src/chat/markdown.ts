@@ -16,7 +16,7 @@ const BULLET = /^\s{0,3}[-*•]\s+(.*)$/;
 const NUMBER = /^\s{0,3}(\d{1,6})[.)]\s+(.*)$/;
 const HEADING = /^#{1,4}\s+(.*)$/;
 const FENCE = /^\s{0,3}```/;
-const INLINE = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<!!)\[([^\]\n]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>"')\]]+)/g;
+const INLINE = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<!!)\[([^\]\n]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>"')\]]*[^\s<>"')\].,;:!?…])/g;
 
 export function parse(source: string): Block[] {
   const lines = source.replaceAll("\r\n", "\n").split("\n");
