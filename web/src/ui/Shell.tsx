@@ -75,8 +75,7 @@ function Header({ me }: { me: Me | undefined }) {
               Chat
             </Link>
             <Link to="/approvals">
-              Approvals
-              <PendingCount />
+              Approvals <PendingCount />
             </Link>
             {can(me, "audit.read") && <Link to="/audit">Audit</Link>}
           </nav>
@@ -125,10 +124,11 @@ function PendingCount() {
           <span className="visually-hidden"> waiting for you</span>
         </span>
       )}
+      {waiting > 0 && toCheck > 0 && " "}
       {toCheck > 0 && (
         <span className="count count-ask" title={outcomesToCheck(toCheck)}>
           <span aria-hidden="true">{toCheck}?</span>
-          <span className="visually-hidden">{outcomesToCheck(toCheck)}</span>
+          <span className="visually-hidden"> {outcomesToCheck(toCheck)}</span>
         </span>
       )}
     </>
