@@ -71,6 +71,12 @@ export function ApprovalCard(props: CardProps) {
   );
 }
 
+/**
+ * The request that was answered last here. A followed answer is rebuilt from its start, and the card
+ * with it: the focus that the old card had goes to the new one.
+ */
+let answeredLast: string | null = null;
+
 function Card(props: CardProps & { row: Approval; stale: boolean }) {
   const { row, stale, onChange, showConversation } = props;
   const me = useMe().data;
@@ -83,6 +89,7 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
 
   const onStored = (state: ApprovalState) => {
     // The buttons are gone now: the focus goes to the card that they belonged to.
+    answeredLast = row.approval_id;
     requestAnimationFrame(() => headingRef.current?.focus());
     onChange?.(state, "decided");
   };
@@ -103,6 +110,11 @@ function Card(props: CardProps & { row: Approval; stale: boolean }) {
   useEffect(() => {
     if (over) void queries.invalidateQueries({ queryKey: ["approval", row.approval_id] });
   }, [over, row.approval_id, queries]);
+
+  useEffect(() => {
+    const lost = document.activeElement === document.body;
+    if (lost && answeredLast === row.approval_id) headingRef.current?.focus({ preventScroll: true });
+  }, [row.approval_id]);
 
   useEffect(() => {
     if (spoken.current === words.sentence) return;
