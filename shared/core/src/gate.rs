@@ -142,6 +142,13 @@ impl<'a> Gate<'a> {
         .unwrap_or(Verdict::Deny(BlockReason::UnknownConnector))
     }
 
+    /// Whether the person may read on in what the tool answered before. Nothing is called, so it
+    /// does not matter if that was a read or a write; but who may no longer use the connection or
+    /// the tool is shown no more of it.
+    pub fn judge_kept(&self, tool: &str) -> Verdict {
+        self.connection_rule().max(self.list_rule(tool))
+    }
+
     /// Whether the catalogue counts the call as a write. Unknown names are writes.
     pub fn access(&self, tool: &str, row: Option<&ToolRow>) -> Access {
         let Some(connector) = self.connector else {

@@ -685,3 +685,52 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_kept_result_is_read_on_by_whoever_may_still_use_its_connection_and_tool() {
+    use BlockReason as B;
+    let rows: Vec<(&str, Change, Verdict)> = vec![
+        ("a usual one", |_| (), Verdict::Allow),
+        (
+            "no write mode, review or pin matters: nothing is called",
+            |c| {
+                c.connection.write_mode = WriteMode::Deny;
+                c.row = None;
+            },
+            Verdict::Allow,
+        ),
+        ("a kill switch", |c| c.killed = true, deny(B::Killed)),
+        (
+            "a connection that is out of use",
+            |c| c.connection.usable = false,
+            deny(B::ConnectionUnusable),
+        ),
+        (
+            "a role that lost the connection",
+            |c| c.connection.roles = vec![Role::Deputy],
+            deny(B::Role),
+        ),
+        (
+            "another person's own connection",
+            |c| c.connection.owner = Some(user("ben")),
+            deny(B::Role),
+        ),
+        (
+            "a tool on the deny list",
+            |c| c.connection.tool_denylist = names(&[READ, WRITE]),
+            deny(B::DenyList),
+        ),
+        (
+            "a type that is off",
+            |c| c.connector = None,
+            deny(B::UnknownConnector),
+        ),
+    ];
+    for tool in [READ, WRITE] {
+        for (what, change, verdict) in &rows {
+            let mut case = Case::of(tool);
+            change(&mut case);
+            assert_eq!(case.gate().judge_kept(tool), *verdict, "{what}: {tool}");
+        }
+    }
+}

@@ -15,6 +15,7 @@ mod definition;
 mod gate;
 mod id;
 mod limits;
+mod long;
 mod role;
 #[cfg(test)]
 mod sample;
@@ -49,9 +50,10 @@ pub use id::{
 pub use limits::{
     ANSWERS_PER_REQUEST, ARGUMENTS_MAX, CALLS_PER_STEP, CLAIM_NEEDS_MS, DECIDE_WITHIN_WEB_MS,
     MESSAGE_MAX, MESSAGES_PER_PERSON, MESSAGES_PER_TENANT, MODEL_FIRST_BYTE_MS, MODEL_IDLE_MS,
-    RESULT_CHUNK, RESULT_MAX, RUN_MAX_MS, RUN_WITHIN_MS, SAME_CALL_MAX, SEND_MARGIN_MS,
-    STEPS_PER_TURN, TOOL_BODY_MAX, TOOL_TIMEOUT_MS, TURN_NEEDS_MS,
+    RESULT_CHUNK, RESULT_CHUNKS_MAX, RESULT_MAX, RUN_MAX_MS, RUN_WITHIN_MS, SAME_CALL_MAX,
+    SEND_MARGIN_MS, STEPS_PER_TURN, TOOL_BODY_MAX, TOOL_TIMEOUT_MS, TURN_NEEDS_MS,
 };
+pub use long::{READ_RESULT, chunk_of, chunks, kept_bytes, part_count, part_in};
 pub use role::Role;
 pub use settle::{Outcome, WireFault, classify_write};
 pub use time::{Deadline, Millis};
@@ -59,4 +61,6 @@ pub use turn::{
     CallOutcome, Finish, InboxRow, MessageAuthor, MessageRow, OpenTurn, StepCall, StepRow, TurnEnd,
     TurnRow, TurnState, Work, next_work,
 };
-pub use words::{blocked_words, call_outcome_for_model, state_for_model, state_for_person};
+pub use words::{
+    blocked_words, call_outcome_for_model, shortened_words, state_for_model, state_for_person,
+};

@@ -4,10 +4,13 @@
 pub const ARGUMENTS_MAX: usize = 64 * 1024;
 /// A user message, in bytes.
 pub const MESSAGE_MAX: usize = 32 * 1024;
-/// A tool result as the model sees it, in bytes; the rest is stored in chunks.
+/// A tool result as the model sees it at once, in bytes: eight of them in a step are a third of
+/// the smallest context window. A longer one is read on in parts.
 pub const RESULT_MAX: usize = 16 * 1024;
-/// One stored chunk of a longer result, in bytes.
+/// One stored chunk of a longer result, in bytes: whole parts, and well below an item's 400 KB.
 pub const RESULT_CHUNK: usize = 256 * 1024;
+/// Chunks of one result: together as much as a tool's whole answer may have.
+pub const RESULT_CHUNKS_MAX: u32 = 4;
 /// A tool's whole answer, in bytes; more is not read.
 pub const TOOL_BODY_MAX: usize = 1024 * 1024;
 /// Tool calls in one step.

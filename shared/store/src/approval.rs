@@ -15,6 +15,7 @@ use crate::item::{
 use crate::keys::{self, Key, prefix};
 use crate::outcome::keepable;
 use crate::permit::{Grant, Permit};
+use crate::results::ResultOrigin;
 use crate::sweep::DueKind;
 use crate::{School, StoreError};
 
@@ -530,32 +531,41 @@ impl School<'_> {
         Ok(fresh.filter(|row| row.attempt.as_ref().is_some_and(|own| own.id == attempt)))
     }
 
-    /// Records what became of an attempt, with its chunks first. Tried until it holds or `give_up`
-    /// has passed: a result must not be lost while there is time.
+    /// Records what became of an attempt. Tried until it holds or `give_up` has passed: a result
+    /// must not be lost while there is time. An answer whose `text` the row cannot hold whole is
+    /// stored first; without success the row has its beginning.
     pub async fn settle(
         &self,
         row: &Approval,
         attempt: AttemptId,
         outcome: Outcome,
-        rest: &str,
+        text: &str,
         clock: impl Fn() -> Millis,
         give_up: Millis,
     ) -> Result<Approval, TransitionError> {
         let outcome = keepable(outcome);
         let own = |row: &Approval| row.attempt.as_ref().is_some_and(|own| own.id == attempt);
+        let chunks = if text.len() > toshi_core::RESULT_MAX {
+            let origin = ResultOrigin {
+                connector: row.connection.connector.clone(),
+                connection: row.connection.id.clone(),
+                tool: row.tool.clone(),
+                approval: Some(row.approval_id),
+            };
+            self.keep_result(&row.conversation, row.call, &origin, text)
+                .await
+        } else {
+            0
+        };
         let mut pause_ms = 20;
         loop {
             let now = clock();
-            let result = async {
-                let chunks = self.put_chunks(&row.conversation, row.call, rest).await?;
-                let event = Event::Settle {
-                    attempt,
-                    outcome: outcome.clone(),
-                    chunks,
-                };
-                self.transition(row, event, &Cause::system(), now).await
+            let event = Event::Settle {
+                attempt,
+                outcome: outcome.clone(),
+                chunks,
             };
-            match result.await {
+            match self.transition(row, event, &Cause::system(), now).await {
                 Ok(row) => return Ok(row),
                 Err(TransitionError::Refused { row, .. })
                     if row.state.is_settled() && own(&row) =>
@@ -576,27 +586,6 @@ impl School<'_> {
                 }
             }
         }
-    }
-
-    /// Puts the part of a result that does not fit its row, in chunks.
-    pub async fn put_chunks(
-        &self,
-        conversation: &ConversationId,
-        call: toshi_core::CallId,
-        rest: &str,
-    ) -> Result<u32, StoreError> {
-        let mut count = 0;
-        let mut left = rest;
-        while !left.is_empty() {
-            let end = left.floor_char_boundary(toshi_core::RESULT_CHUNK.min(left.len()));
-            let (chunk, after) = left.split_at(end);
-            let mut item = self.keys().chunk(conversation, call, count).attributes();
-            item.insert("text".to_owned(), s(chunk));
-            self.store.put(item, None).await?;
-            count += 1;
-            left = after;
-        }
-        Ok(count)
     }
 
     /// The parts of a new approval's ask: row, pointers, first record, and the unknown check.

@@ -13,6 +13,7 @@ mod erase;
 mod faults;
 mod lease;
 mod people;
+mod results;
 mod scene;
 mod settle;
 mod sweep;

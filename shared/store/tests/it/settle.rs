@@ -284,8 +284,8 @@ async fn a_long_result_is_stored_in_chunks_that_cut_no_character() {
     let scene = Scene::new().await;
     let row = scene.executing().await;
     // Three bytes a character: the chunk's limit falls inside one.
-    let rest: String = "学".repeat(100 * 1024) + "🏫";
-    assert!(!rest.is_char_boundary(RESULT_CHUNK));
+    let text: String = "学".repeat(100 * 1024) + "🏫";
+    assert!(!text.is_char_boundary(RESULT_CHUNK));
     let school = scene.school();
     let outcome = succeeded("the beginning");
     let settled = school
@@ -293,7 +293,7 @@ async fn a_long_result_is_stored_in_chunks_that_cut_no_character() {
             &row,
             attempt(&row),
             outcome,
-            &rest,
+            &text,
             crate::scene::clock(),
             T0.plus(5_000),
         )
@@ -307,7 +307,7 @@ async fn a_long_result_is_stored_in_chunks_that_cut_no_character() {
         .map(|(_, item)| item["text"].as_s().unwrap().as_str())
         .collect();
     assert!(texts.iter().all(|text| text.len() <= RESULT_CHUNK));
-    assert_eq!(texts.concat(), rest);
+    assert_eq!(texts.concat(), text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
