@@ -8,13 +8,14 @@ use toshi_core::{
     Canonical, Cause, Deadline, Finish, How, Outcome, RecordDraft, RecordEvent, State, StepCall,
     Verdict, take_intent,
 };
-use toshi_store::{OpenError, ReadRecord, StoreError, Target};
+use toshi_store::{OpenError, ReadRecord, ResultOrigin, StoreError, Target};
 
 use crate::clock::now;
 use crate::drive::{Drive, invalid};
-use crate::execute::split;
+use crate::execute::long_text;
 use crate::model::ModelCall;
 use crate::offer::OfferedTool;
+use crate::own::{self, ReadOn, WasRead};
 use crate::run::RunError;
 
 /// Everything that becomes of a step's calls before its commit.
@@ -39,10 +40,18 @@ const NAME_MAX: usize = 64;
 enum Judged {
     Settled(CallOutcome),
     Read(OfferedTool),
+    /// A read of our own store.
+    ReadOn(ReadOn),
     Write {
         tool: OfferedTool,
         intent: Option<String>,
     },
+}
+
+/// What a read brought.
+enum Brought {
+    Answer { outcome: Outcome, chunks: u32 },
+    Kept(WasRead),
 }
 
 impl Batch {
@@ -74,7 +83,7 @@ impl Batch {
             } else if too_large {
                 verdict = Judged::Settled(invalid("the arguments of this step are too large"));
             }
-            judged.push((call, arguments, verdict));
+            judged.push((toshi_store::mint(now()), call, arguments, verdict));
         }
         let mut batch = Self {
             calls: Vec::new(),
@@ -83,16 +92,26 @@ impl Batch {
             targets: Vec::new(),
             structured: 0,
         };
-        let reads = judged.iter().map(|(_, arguments, verdict)| async move {
+        let reads = judged.iter().map(|(id, _, arguments, verdict)| async move {
             match verdict {
-                Judged::Read(tool) => Some(read(drive, tool, arguments).await),
+                Judged::Read(tool) => Some(read(drive, *id, tool, arguments).await),
+                Judged::ReadOn(wanted) => Some(drive.read_on(wanted).await.map(Brought::Kept)),
                 Judged::Settled(_) | Judged::Write { .. } => None,
             }
         });
         let mut results = join_all(reads).await.into_iter();
-        for (call, arguments, verdict) in judged {
-            let result = results.next().flatten().transpose()?;
-            batch.add(drive, call, arguments, verdict, result).await?;
+        for (id, call, arguments, verdict) in judged {
+            let brought = results.next().flatten().transpose()?;
+            let call = StepCall {
+                call: id,
+                name: safe_name(&call.name),
+                connection: None,
+                tool: String::new(),
+                title: String::new(),
+                arguments,
+                outcome: invalid("not run"),
+            };
+            batch.add(drive, call, verdict, brought).await?;
         }
         Ok(batch)
     }
@@ -100,22 +119,11 @@ impl Batch {
     async fn add(
         &mut self,
         drive: &Drive<'_, '_>,
-        call: ModelCall,
-        arguments: Canonical,
+        mut step_call: StepCall,
         verdict: Judged,
-        result: Option<ReadResult>,
+        brought: Option<Brought>,
     ) -> Result<(), RunError> {
-        let id: CallId = toshi_store::mint(now());
         let catalogue = drive.run.agent.catalogue();
-        let mut step_call = StepCall {
-            call: id,
-            name: safe_name(&call.name),
-            connection: None,
-            tool: String::new(),
-            title: String::new(),
-            arguments,
-            outcome: invalid("not run"),
-        };
         match verdict {
             Judged::Settled(outcome) => {
                 step_call.tool = step_call.name.clone();
@@ -124,13 +132,11 @@ impl Batch {
             }
             Judged::Read(tool) => {
                 describe(&mut step_call, catalogue, &tool);
-                let ReadResult { mut outcome, rest } = result.unwrap_or_else(ReadResult::not_run);
-                self.limit(&mut outcome);
-                let conversation = &drive.run.meta.conversation;
-                let chunks = drive.run.school.put_chunks(conversation, id, &rest).await?;
-                self.reads
-                    .push(read_record(drive, &step_call, &outcome).await?);
-                step_call.outcome = CallOutcome::Read { outcome, chunks };
+                self.add_read(drive, &mut step_call, brought).await?;
+            }
+            Judged::ReadOn(_) => {
+                step_call.tool = step_call.name.clone();
+                self.add_read(drive, &mut step_call, brought).await?;
             }
             Judged::Write { tool, intent } => {
                 describe(&mut step_call, catalogue, &tool);
@@ -143,6 +149,27 @@ impl Batch {
             }
         }
         self.calls.push(step_call);
+        Ok(())
+    }
+
+    async fn add_read(
+        &mut self,
+        drive: &Drive<'_, '_>,
+        call: &mut StepCall,
+        brought: Option<Brought>,
+    ) -> Result<(), RunError> {
+        let (mut outcome, chunks) = match brought {
+            Some(Brought::Answer { outcome, chunks }) => (outcome, chunks),
+            Some(Brought::Kept(kept)) => {
+                call.connection = kept.connection;
+                call.title = kept.title;
+                (kept.outcome, 0)
+            }
+            None => (refused("it was not run"), 0),
+        };
+        self.limit(&mut outcome);
+        self.reads.push(read_record(drive, call, &outcome).await?);
+        call.outcome = CallOutcome::Read { outcome, chunks };
         Ok(())
     }
 
@@ -263,6 +290,12 @@ fn judge(drive: &Drive<'_, '_>, call: &ModelCall) -> (Canonical, Judged) {
         Ok(arguments) => arguments,
         Err(error) => return settled(empty(), invalid(error.to_string())),
     };
+    if own::is_own(&call.name) {
+        return match own::read_on(&arguments.value()) {
+            Ok(wanted) => (arguments, Judged::ReadOn(wanted)),
+            Err(why) => settled(arguments, invalid(why)),
+        };
+    }
     let Some(tool) = drive.context.offer.tool(&call.name) else {
         return settled(
             arguments,
@@ -402,30 +435,23 @@ async fn question(
     })
 }
 
-pub(crate) struct ReadResult {
-    outcome: Outcome,
-    rest: String,
-}
-
-impl ReadResult {
-    fn refused(why: impl Into<String>) -> Self {
-        Self {
-            outcome: Outcome::Refused { why: why.into() },
-            rest: String::new(),
-        }
-    }
-
-    fn not_run() -> Self {
-        Self::refused("it was not run")
-    }
+fn refused(why: impl Into<String>) -> Outcome {
+    Outcome::Refused { why: why.into() }
 }
 
 /// Runs one read. What goes wrong is told to the model; only the store's own failures stop a turn.
 async fn read(
     drive: &Drive<'_, '_>,
+    id: CallId,
     tool: &OfferedTool,
     arguments: &Canonical,
-) -> Result<ReadResult, RunError> {
+) -> Result<Brought, RunError> {
+    let no_answer = |why: &str| {
+        Ok(Brought::Answer {
+            outcome: refused(why),
+            chunks: 0,
+        })
+    };
     let run = &drive.run;
     let person = &drive.context.person;
     let connection = &tool.connection;
@@ -444,22 +470,18 @@ async fn read(
         Ok(opened) => opened,
         Err(OpenError::Store(error)) => return Err(error.into()),
         Err(OpenError::Denied(why)) => {
-            return Ok(ReadResult::refused(toshi_core::blocked_words(why)));
+            return no_answer(toshi_core::blocked_words(why));
         }
         Err(OpenError::NeedsApproval) => {
-            return Ok(ReadResult::refused(
-                "this call now needs a person's approval; ask again",
-            ));
+            return no_answer("this call now needs a person's approval; ask again");
         }
         Err(OpenError::NotFound) => {
             let why = toshi_core::blocked_words(BlockReason::ConnectionUnusable);
-            return Ok(ReadResult::refused(why));
+            return no_answer(why);
         }
     };
     let Some(token) = run.token(&opened.target).await? else {
-        return Ok(ReadResult::refused(
-            "the connection must be signed in again by an administrator",
-        ));
+        return no_answer("the connection must be signed in again by an administrator");
     };
     let target = toshi_connectors::Target {
         tenant: run.school.tenant(),
@@ -471,11 +493,24 @@ async fn read(
         .tools
         .read(&target, opened.permit, arguments)
         .await;
-    let (report, rest) = split(report.result);
-    Ok(ReadResult {
-        outcome: settle(report, Access::Read),
-        rest,
-    })
+    let text = long_text(&report.result);
+    let outcome = settle(report.result, Access::Read);
+    let chunks = if text.is_empty() {
+        0
+    } else {
+        let origin = ResultOrigin {
+            connector: connection.connector.clone(),
+            connection: connection.connection.clone(),
+            tool: name.to_owned(),
+            approval: None,
+        };
+        // Before the step that refers to them: a runner that dies between leaves nothing to find.
+        let conversation = &run.meta.conversation;
+        run.school
+            .keep_result(conversation, id, &origin, &text)
+            .await
+    };
+    Ok(Brought::Answer { outcome, chunks })
 }
 
 async fn read_record(

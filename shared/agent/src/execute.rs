@@ -208,12 +208,12 @@ impl Run<'_> {
         let Some(attempt) = row.attempt.as_ref().map(|attempt| attempt.id) else {
             return Ok(Done::Moved);
         };
-        let (result, rest) = split(report.result);
-        let outcome = settle(result, Access::Write);
+        let text = long_text(&report.result);
+        let outcome = settle(report.result, Access::Write);
         let give_up = self.budget.deadline.plus(-SETTLE_MARGIN_MS);
         let settled = self
             .school
-            .settle(row, attempt, outcome, &rest, now, give_up)
+            .settle(row, attempt, outcome, &text, now, give_up)
             .await;
         match settled {
             Ok(row) => {
@@ -452,16 +452,10 @@ fn give_up_reason(fault: &WireFault) -> NotSent {
     }
 }
 
-/// The part of a long answer that its row does not keep.
-pub(crate) fn split(
-    result: Result<ToolAnswer, WireFault>,
-) -> (Result<ToolAnswer, WireFault>, String) {
-    let rest = match &result {
-        Ok(answer) if answer.text.len() > RESULT_MAX => {
-            let end = answer.text.floor_char_boundary(RESULT_MAX);
-            answer.text.get(end..).unwrap_or_default().to_owned()
-        }
+/// The whole of an answer that its row cannot hold.
+pub(crate) fn long_text(result: &Result<ToolAnswer, WireFault>) -> String {
+    match result {
+        Ok(answer) if !answer.is_error && answer.text.len() > RESULT_MAX => answer.text.clone(),
         Ok(_) | Err(_) => String::new(),
-    };
-    (result, rest)
+    }
 }

@@ -13,6 +13,7 @@ mod execute;
 mod follow;
 mod model;
 mod offer;
+mod own;
 mod progress;
 mod prompt;
 mod run;

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(shown(&with(0)), None);
         assert_eq!(shown(&with(2)).unwrap().name, "read_result");
         let mut write = sample::life(1, toshi_core::State::Succeeded).pop().unwrap();
-        let asked = |row| {
+        let asked = |row: &toshi_core::Approval| {
             sample::history(
                 &[sample::step(1, "", vec![sample::asking(row)])],
                 std::slice::from_ref(row),

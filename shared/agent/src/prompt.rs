@@ -1,13 +1,14 @@
 //! The prompt: made from the store's rows, never from what a client says.
 
 use toshi_core::{
-    CallOutcome, Catalogue, MessageAuthor, MessageRow, Millis, StepRow, TurnRow,
+    CallOutcome, Catalogue, MessageAuthor, MessageRow, Millis, StepCall, StepRow, TurnRow,
     call_outcome_for_model,
 };
 use toshi_store::History;
 
 use crate::model::{ModelCall, Prompt, PromptMessage};
 use crate::offer::{Offer, Person};
+use crate::own;
 
 /// How much history a prompt carries, in bytes (about four to a token).
 const WINDOW: usize = 96 * 1024;
@@ -31,10 +32,9 @@ pub(crate) fn build(of: &Ingredients<'_>) -> Prompt {
     if let Some(note) = settled_note(of) {
         messages.push(PromptMessage::System(note));
     }
-    Prompt {
-        messages,
-        tools: of.offer.shown().to_vec(),
-    }
+    let mut tools = of.offer.shown().to_vec();
+    tools.extend(own::shown(of.history));
+    Prompt { messages, tools }
 }
 
 fn system(of: &Ingredients<'_>) -> String {
@@ -125,18 +125,26 @@ fn step_messages(of: &Ingredients<'_>, step: &StepRow) -> Vec<PromptMessage> {
             | CallOutcome::Blocked { .. }
             | CallOutcome::Invalid { .. } => None,
         };
-        let connector = call.name.split("__").next().unwrap_or_default();
-        let title = of
-            .catalogue
-            .get(connector)
-            .map_or(connector, |entry| entry.title.as_str());
-        let source = format!("{title} · {}", call.tool);
         messages.push(PromptMessage::Tool {
             call: call.call.to_string(),
-            text: call_outcome_for_model(&call.outcome, &source, approval),
+            text: call_outcome_for_model(call.call, &call.outcome, &source(of, call), approval),
         });
     }
     messages
+}
+
+/// Whose words the result of a call are.
+fn source(of: &Ingredients<'_>, call: &StepCall) -> String {
+    if own::is_own(&call.name) {
+        // Its title says where the stored result came from.
+        return call.title.clone();
+    }
+    let connector = call.name.split("__").next().unwrap_or_default();
+    let title = of
+        .catalogue
+        .get(connector)
+        .map_or(connector, |entry| entry.title.as_str());
+    format!("{title} · {}", call.tool)
 }
 
 /// A turn that goes on after newer messages: the model is told which calls it is about.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use toshi_core::{
     Approval, ApprovalId, CallOutcome, InboxRow, MessageAuthor, Outcome, State, StepCall, StepRow,
-    blocked_words, state_for_person,
+    blocked_words, shortened_words, state_for_person,
 };
 use toshi_store::History;
 
@@ -25,8 +25,10 @@ pub(crate) fn call_view(call: &StepCall, approval: Option<&Approval>) -> CallVie
         CallOutcome::Approval { .. } => approval.map_or(CallView::Open, approval_view),
         CallOutcome::Read { outcome, chunks: _ } => match outcome {
             Outcome::Succeeded {
-                text, structured, ..
-            } => output(text, structured.as_ref()),
+                text,
+                structured,
+                bytes,
+            } => output(text, structured.as_ref(), *bytes),
             Outcome::ReportedError { text } => CallView::Error(text.clone()),
             Outcome::Refused { why } | Outcome::NotSent { why } | Outcome::Unknown { why } => {
                 CallView::Error(format!("It could not be read: {why}."))
@@ -45,8 +47,10 @@ pub(crate) fn approval_view(row: &Approval) -> CallView {
         State::Rejected => CallView::Denied,
         State::Succeeded => match &row.outcome {
             Some(Outcome::Succeeded {
-                text, structured, ..
-            }) => output(text, structured.as_ref()),
+                text,
+                structured,
+                bytes,
+            }) => output(text, structured.as_ref(), *bytes),
             _ => CallView::Output(text_output(&state_for_person(row))),
         },
         State::ResolvedDone => CallView::Output(text_output(&state_for_person(row))),
@@ -59,8 +63,15 @@ pub(crate) fn approval_view(row: &Approval) -> CallView {
     }
 }
 
-fn output(text: &str, structured: Option<&Value>) -> CallView {
-    CallView::Output(structured.cloned().unwrap_or_else(|| text_output(text)))
+fn output(text: &str, structured: Option<&Value>, bytes: u64) -> CallView {
+    CallView::Output(match structured {
+        Some(structured) => structured.clone(),
+        None if (text.len() as u64) < bytes => {
+            let note = shortened_words(text.len(), bytes);
+            text_output(&format!("{text} …\n\n{note}"))
+        }
+        None => text_output(text),
+    })
 }
 
 /// Where a call goes and what it does, for any client's card.

@@ -6,6 +6,7 @@ mod faults;
 mod hints;
 mod killed;
 mod limits;
+mod long;
 mod offers;
 mod posted;
 mod scene;

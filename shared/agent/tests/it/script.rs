@@ -38,6 +38,20 @@ impl Says {
     }
 }
 
+/// Stands in arguments for the id of the call whose result was told last to be long.
+pub(crate) const CALL: &str = "$CALL";
+
+fn mentioned_call(asked: &Value) -> String {
+    let messages = asked["messages"].as_array().unwrap();
+    let mention = messages.iter().rev().find_map(|message| {
+        let (_, rest) = message["content"]
+            .as_str()?
+            .split_once("read_result, call ")?;
+        Some(rest.split_once(',')?.0.to_owned())
+    });
+    mention.unwrap_or_default()
+}
+
 #[derive(Debug, Default)]
 struct Kept {
     left: VecDeque<Says>,
@@ -71,6 +85,11 @@ impl Script {
         }
     }
 
+    /// What it says after all that it was to say so far.
+    pub(crate) fn then(&self, answers: Vec<Says>) {
+        self.kept.lock().unwrap().left.extend(answers);
+    }
+
     pub(crate) fn asked(&self) -> Vec<Value> {
         self.kept.lock().unwrap().asked.clone()
     }
@@ -93,6 +112,7 @@ async fn answer(State(kept): State<Arc<Mutex<Kept>>>, Json(body): Json<Value>) -
         .left
         .pop_front()
         .expect("the script has an answer left");
+    let known = mentioned_call(kept.asked.last().unwrap());
     let event = |delta: Value, finish: Value| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
         format!("data: {}\n\n", json!({ "choices": [choice] }))
@@ -102,6 +122,7 @@ async fn answer(State(kept): State<Arc<Mutex<Kept>>>, Json(body): Json<Value>) -
         stream += &event(json!({ "content": word }), Value::Null);
     }
     for (index, (name, arguments)) in says.calls.iter().enumerate() {
+        let arguments = arguments.replace(CALL, &known);
         let function = json!({ "name": name, "arguments": arguments });
         let call = json!({ "index": index, "id": format!("c{index}"), "function": function });
         stream += &event(json!({ "tool_calls": [call] }), Value::Null);

@@ -273,6 +273,10 @@ fn result(outcome: &Outcome) -> Option<Value> {
             structured: Some(value),
             ..
         } => Some(value.clone()),
+        Outcome::Succeeded { text, bytes, .. } if (text.len() as u64) < *bytes => {
+            let note = toshi_core::shortened_words(text.len(), *bytes);
+            Some(json!({ "text": format!("{text} …\n\n{note}") }))
+        }
         Outcome::Succeeded { text, .. } | Outcome::ReportedError { text } => {
             Some(json!({ "text": text }))
         }
