@@ -20,6 +20,9 @@ pub(super) struct Planned {
     pub(super) arguments: Value,
 }
 
+/// The platform's own tool for long results.
+const READ_RESULT: &str = "read_result";
+
 const HELP: &str = "Hello! I am the sandbox's scripted model, so I only understand a few \
     sentences: “what channels are there”, “read #general”, “post \"Hello\" to #general”, and two \
     of them joined with “and”.";
@@ -52,7 +55,7 @@ pub(super) fn next_step(request: &Request) -> Step {
         _ => String::new(),
     };
     match understand(&message) {
-        Some(wishes) => plan(&wishes, &request.tools),
+        Some(wishes) => plan(&wishes, request),
         None => Step::Say(HELP.to_owned()),
     }
 }
@@ -66,11 +69,19 @@ pub(super) fn read_again(request: &Request) -> Option<Planned> {
     })
 }
 
-fn plan(wishes: &[Wish], tools: &[Tool]) -> Step {
+fn plan(wishes: &[Wish], request: &Request) -> Step {
+    let tools = &request.tools;
     let mut calls = Vec::new();
     for wish in wishes {
         let (suffix, mut arguments, intent) = match wish {
             Wish::Channels => ("list_channels", json!({}), String::new()),
+            Wish::ReadOn => {
+                let Some((call, part)) = next_part(&request.messages) else {
+                    return Step::Say("I know no long result to read on in.".to_owned());
+                };
+                let arguments = json!({"call": call, "part": part});
+                (READ_RESULT, arguments, String::new())
+            }
             Wish::Read(channel) => (
                 "list_messages",
                 json!({"channel": channel}),
@@ -87,6 +98,7 @@ fn plan(wishes: &[Wish], tools: &[Tool]) -> Step {
                 "I cannot do that: I have no tool that can {} for you.",
                 match wish {
                     Wish::Channels => "list channels",
+                    Wish::ReadOn => "read on",
                     Wish::Read(_) => "read channels",
                     Wish::Post { .. } => "post messages",
                 }
@@ -104,6 +116,33 @@ fn plan(wishes: &[Wish], tools: &[Tool]) -> Step {
         });
     }
     Step::Call(calls)
+}
+
+/// The next part of the latest result that says how to read on, if there is one.
+fn next_part(messages: &[Message]) -> Option<(String, u64)> {
+    let call = messages.iter().rev().find_map(|message| match message {
+        Message::Tool { content, .. } => {
+            let text = content.text();
+            let (_, rest) = text.split_once("read on with read_result, call ")?;
+            Some(rest.split_once(',')?.0.to_owned())
+        }
+        _ => None,
+    })?;
+    let read = messages.iter().filter_map(|message| match message {
+        Message::Assistant {
+            tool_calls: Some(calls),
+            ..
+        } => Some(calls),
+        _ => None,
+    });
+    let last = read
+        .flatten()
+        .filter(|made| made.function.name == READ_RESULT)
+        .filter_map(|made| serde_json::from_str::<Value>(&made.function.arguments).ok())
+        .filter(|arguments| arguments["call"] == call)
+        .filter_map(|arguments| arguments["part"].as_u64())
+        .max();
+    Some((call, last.unwrap_or(1) + 1))
 }
 
 fn offered<'a>(tools: &'a [Tool], suffix: &str) -> Option<&'a Tool> {

@@ -4,6 +4,8 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
     Channels,
+    /// The next part of the last long result.
+    ReadOn,
     /// The channel's name with its `#`.
     Read(String),
     Post {
@@ -32,6 +34,9 @@ pub(super) fn understand(message: &str) -> Option<Vec<Wish>> {
         )
     {
         return Some(vec![Wish::Channels]);
+    }
+    if words(&tokens).is_some_and(|words| words == ["read", "on"]) {
+        return Some(vec![Wish::ReadOn]);
     }
     let mut wishes = Vec::new();
     let mut rest = tokens.as_slice();
@@ -144,6 +149,7 @@ mod tests {
     fn the_known_sentences_are_understood_in_any_case_and_with_any_quotes() {
         let rows = [
             ("What channels are there?", vec![Wish::Channels]),
+            ("Read on, please.", vec![Wish::ReadOn]),
             ("read #Science", vec![Wish::Read("#science".into())]),
             (
                 r#"Post "Sports day moved to Friday" to #general"#,

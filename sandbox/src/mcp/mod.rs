@@ -330,6 +330,16 @@ fn list(app: &App, params: &Value) -> Reply {
     Reply::Result(result)
 }
 
+/// A text of which every place says where it is.
+fn numbered_lines(size: usize) -> String {
+    const LINE: usize = 16;
+    let mut text: String = (0..size.div_ceil(LINE))
+        .map(|n| format!("line {n:010}\n"))
+        .collect();
+    text.truncate(size);
+    text
+}
+
 /// One tool call. Everything up to the commit happens without waiting, so a client that goes away
 /// cannot leave half a call behind.
 async fn call(
@@ -388,7 +398,7 @@ async fn call(
     }
     if let Some(size) = switches.value("mcp.demo.oversized_result", Some(tool)) {
         let size = usize::try_from(size.as_i64().unwrap_or(USUAL_OVERSIZE)).unwrap_or_default();
-        let content = json!([{"type": "text", "text": "x".repeat(size)}]);
+        let content = json!([{"type": "text", "text": numbered_lines(size)}]);
         return Reply::Result(json!({"content": content, "isError": false})).respond(id, sse);
     }
     rpc::tool_result(&result).respond(id, sse)
