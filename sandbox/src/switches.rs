@@ -14,6 +14,7 @@ enum Accepts {
     OneOf(&'static [i64]),
     FlagOrBetween(i64, i64),
     FlagOrWord(&'static [&'static str]),
+    OneWord(&'static [&'static str]),
 }
 
 #[derive(Debug)]
@@ -118,6 +119,36 @@ const KNOWN: &[Known] = &[
         "llm.repeat_call_id",
         Accepts::Flag,
         "all tool calls of a step carry the same id",
+    ),
+    known(
+        "llm.cut_keys",
+        Accepts::FlagOrWord(&["length", "tool_calls"]),
+        "tool arguments lose the last of their keys and stay JSON; the word is the finish reason that is told (true: length)",
+    ),
+    known(
+        "llm.cut_text",
+        Accepts::FlagOrWord(&["length", "stop"]),
+        "a text is cut off in its middle; the word is the finish reason that is told (true: length)",
+    ),
+    known(
+        "llm.same_call_ids",
+        Accepts::Flag,
+        "tool calls of every step carry the ids call_0, call_1 and so on",
+    ),
+    known(
+        "llm.retry_after",
+        Accepts::Between(0, 3_600),
+        "llm.status comes with a Retry-After header of so many seconds",
+    ),
+    known(
+        "llm.error_midstream",
+        Accepts::Flag,
+        "the model's stream says in its middle that there is an error, and ends",
+    ),
+    known(
+        "llm.junk",
+        Accepts::OneWord(crate::llm::junk::KINDS),
+        "the model writes what it should not, of the named kind",
     ),
     known(
         "llm.loop",
@@ -257,15 +288,15 @@ impl Known {
 impl Accepts {
     fn admits(self, value: &Value) -> bool {
         let flag = value == &Value::Bool(true);
+        let one_of = |words: &[&str]| value.as_str().is_some_and(|word| words.contains(&word));
         let between = |low, high| value.as_i64().is_some_and(|n| (low..=high).contains(&n));
         match self {
             Self::Flag => flag,
             Self::Between(low, high) => between(low, high),
             Self::OneOf(numbers) => value.as_i64().is_some_and(|n| numbers.contains(&n)),
             Self::FlagOrBetween(low, high) => flag || between(low, high),
-            Self::FlagOrWord(words) => {
-                flag || value.as_str().is_some_and(|word| words.contains(&word))
-            }
+            Self::FlagOrWord(words) => flag || one_of(words),
+            Self::OneWord(words) => one_of(words),
         }
     }
 
@@ -279,6 +310,7 @@ impl Accepts {
             }
             Self::FlagOrBetween(low, high) => format!("true or a number from {low} to {high}"),
             Self::FlagOrWord(words) => format!("true or one of {}", words.join(", ")),
+            Self::OneWord(words) => format!("one of {}", words.join(", ")),
         }
     }
 }
@@ -316,6 +348,8 @@ mod tests {
         assert!(merged("mcp.demo.status_after_commit", json!(200)).is_err());
         assert!(merged("mcp.demo.changed_definition", json!("colour")).is_err());
         assert!(merged("llm.delay_ms", json!(0)).is_err());
+        assert!(merged("llm.junk", json!(true)).is_err());
+        assert_eq!(merged("llm.junk", json!("prose")), Ok(Some(json!("prose"))));
         assert!(merged("llm.loop", json!({"value": true, "tool": "x"})).is_err());
     }
 

@@ -1,5 +1,6 @@
 //! A scripted model behind the OpenAI-compatible chat completions interface.
 
+pub(crate) mod junk;
 mod request;
 mod script;
 mod understand;
@@ -69,19 +70,48 @@ impl Heard {
 struct Manners {
     pause: Duration,
     cut: bool,
-    /// The finish reason that goes with cut-off arguments.
-    truncate: Option<String>,
+    /// Where the output is cut off, and the finish reason that is told then.
+    short: Option<(Short, String)>,
     repeat_call_id: bool,
+    same_call_ids: bool,
+    error_midstream: bool,
+    junk: Option<String>,
+}
+
+/// Where an output at its token limit ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Short {
+    /// Inside the arguments, which are no JSON then.
+    Arguments,
+    /// Before the last argument; a server closed the object.
+    Keys,
+    /// Inside the text.
+    Text,
 }
 
 impl Manners {
     fn read(switches: &Switches) -> Self {
-        let truncate = switches.value("llm.finish_length", None);
+        let told = |name| {
+            let value = switches.value(name, None)?;
+            Some(value.as_str().unwrap_or("length").to_owned())
+        };
+        let short = [
+            ("llm.finish_length", Short::Arguments),
+            ("llm.cut_keys", Short::Keys),
+            ("llm.cut_text", Short::Text),
+        ];
+        let short = short
+            .into_iter()
+            .find_map(|(name, short)| Some((short, told(name)?)));
+        let junk = switches.value("llm.junk", None);
         Self {
             pause: millis(switches, "llm.delay_ms").unwrap_or(Duration::from_millis(25)),
             cut: switches.is_on("llm.cut", None),
-            truncate: truncate.map(|value| value.as_str().unwrap_or("length").to_owned()),
+            short,
             repeat_call_id: switches.is_on("llm.repeat_call_id", None),
+            same_call_ids: switches.is_on("llm.same_call_ids", None),
+            error_midstream: switches.is_on("llm.error_midstream", None),
+            junk: junk.and_then(|kind| kind.as_str().map(ToOwned::to_owned)),
         }
     }
 }
@@ -126,7 +156,12 @@ async fn complete(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) 
         } else {
             "server_error"
         };
-        return error(status, kind, "The sandbox was told to fail.");
+        let mut refusal = error(status, kind, "The sandbox was told to fail.");
+        if let Some(seconds) = switches.number("llm.retry_after", None) {
+            let headers = refusal.headers_mut();
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        return refusal;
     }
     let again = switches
         .is_on("llm.loop", None)

@@ -13,7 +13,7 @@ use rand::random;
 use serde_json::{Value, json};
 
 use super::{
-    Manners, NAME,
+    Manners, NAME, Short, junk,
     request::{Message, Request},
     script::{Planned, Step},
 };
@@ -30,6 +30,8 @@ pub(super) struct Answer {
     include_usage: bool,
     pause: Duration,
     cut: bool,
+    error_midstream: bool,
+    junk: Option<String>,
 }
 
 impl Answer {
@@ -37,33 +39,42 @@ impl Answer {
         let Manners {
             pause,
             cut,
-            truncate,
+            short,
             repeat_call_id,
+            same_call_ids,
+            error_midstream,
+            junk,
         } = manners;
-        let (text, planned) = match step {
+        let cut_at = short.as_ref().map(|(cut_at, _)| *cut_at);
+        let (mut text, planned) = match step {
             Step::Say(text) => (text, Vec::new()),
             Step::Call(planned) => (String::new(), planned),
         };
         let one_id = call_id();
-        let calls: Vec<_> = planned
+        let mut calls: Vec<junk::Call> = planned
             .into_iter()
-            .map(|Planned { tool, arguments }| {
+            .enumerate()
+            .map(|(nth, Planned { tool, arguments })| {
                 let id = if repeat_call_id {
                     one_id.clone()
+                } else if same_call_ids {
+                    format!("call_{nth}")
                 } else {
                     call_id()
                 };
-                let mut arguments = arguments.to_string();
-                if truncate.is_some() {
-                    let cut_off = cut_points(&arguments, 2).first().copied().unwrap_or(0);
-                    arguments.truncate(cut_off);
-                }
-                (id, tool, arguments)
+                (id, tool, cut_off(arguments, cut_at))
             })
             .collect();
-        let finish = match (truncate, calls.is_empty()) {
-            (Some(reason), false) => reason,
-            (None, false) => "tool_calls".to_owned(),
+        if cut_at == Some(Short::Text) {
+            text.truncate(half(&text));
+        }
+        if let Some(kind) = &junk {
+            junk::spoil(kind, &mut text, &mut calls);
+        }
+        let finish = match (short, calls.is_empty()) {
+            (Some((Short::Text, reason)), true) => reason,
+            (Some((Short::Arguments | Short::Keys, reason)), false) => reason,
+            (_, false) => "tool_calls".to_owned(),
             (_, true) => "stop".to_owned(),
         };
         let asked = request.messages.iter().map(|message| match message {
@@ -92,6 +103,8 @@ impl Answer {
             include_usage: request.wants_usage(),
             pause,
             cut,
+            error_midstream,
+            junk,
         }
     }
 
@@ -113,21 +126,34 @@ impl Answer {
     }
 
     pub(super) fn stream(self) -> Response {
-        let mut events: Vec<io::Result<Bytes>> = self
-            .chunks()
+        let kind = self.junk.as_deref();
+        let mut chunks = self.chunks();
+        if let Some(kind) = kind {
+            chunks = junk::spoil_chunks(kind, chunks);
+        }
+        let mut events: Vec<io::Result<Bytes>> = chunks
             .iter()
-            .map(|chunk| Ok(Bytes::from(format!("data: {chunk}\n\n"))))
+            .map(|chunk| Ok(Bytes::from(junk::event(kind, chunk))))
             .collect();
         if self.cut {
             events.truncate(events.len().div_ceil(2));
             events.push(Err(io::ErrorKind::ConnectionReset.into()));
+        } else if self.error_midstream {
+            events.truncate(events.len().div_ceil(2));
+            let error = json!({"error": {"message": "The sandbox was told to fail.", "code": 500}});
+            events.push(Ok(Bytes::from(junk::event(None, &error))));
         } else {
             events.push(Ok(Bytes::from_static(b"data: [DONE]\n\n")));
         }
-        let pause = self.pause;
+        // So many that their pauses would be the test.
+        let pause = if events.len() > 1_000 {
+            Duration::ZERO
+        } else {
+            self.pause
+        };
         let body =
             stream::iter(events.into_iter().enumerate()).then(move |(nth, event)| async move {
-                if nth > 0 {
+                if nth > 0 && !pause.is_zero() {
                     tokio::time::sleep(pause).await;
                 }
                 event
@@ -177,6 +203,25 @@ impl Answer {
     fn envelope(&self, object: &str) -> Value {
         json!({"id": self.id, "object": object, "created": now_s(), "model": self.model})
     }
+}
+
+/// Arguments as text, up to where the output ended.
+fn cut_off(mut arguments: Value, cut_at: Option<Short>) -> String {
+    if cut_at == Some(Short::Keys)
+        && let Some(members) = arguments.as_object_mut()
+        && let Some(last) = members.keys().next_back().cloned()
+    {
+        members.remove(&last);
+    }
+    let mut text = arguments.to_string();
+    if cut_at == Some(Short::Arguments) {
+        text.truncate(half(&text));
+    }
+    text
+}
+
+fn half(text: &str) -> usize {
+    cut_points(text, 2).first().copied().unwrap_or(0)
 }
 
 fn call_id() -> String {

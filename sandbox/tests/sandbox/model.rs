@@ -208,6 +208,41 @@ async fn the_model_misbehaves_as_its_switches_say() -> anyhow::Result<()> {
     }
     here.switch("llm.finish_length", json!(null)).await?;
 
+    here.switch("llm.cut_keys", json!("tool_calls")).await?;
+    let short = events(complete(&here, &ask(TWO, true)).await?).await?;
+    assert_eq!(finish(&short), ["tool_calls"]);
+    for (_, _, arguments) in calls(&short) {
+        let arguments: Value = serde_json::from_str(&arguments)?;
+        assert_eq!(arguments["text"], Value::Null, "{arguments}");
+    }
+    here.switch("llm.cut_keys", json!(null)).await?;
+
+    here.switch("llm.cut_text", json!(true)).await?;
+    let whole = events(complete(&here, &ask("hi", true)).await?).await?;
+    assert_eq!(finish(&whole), ["length"]);
+    here.switch("llm.cut_text", json!(null)).await?;
+
+    here.switch("llm.same_call_ids", json!(true)).await?;
+    for _ in 0..2 {
+        let same = calls(&events(complete(&here, &ask(TWO, true)).await?).await?);
+        assert_eq!(
+            (same[0].0.as_str(), same[1].0.as_str()),
+            ("call_0", "call_1")
+        );
+    }
+    here.switch("llm.same_call_ids", json!(null)).await?;
+
+    here.switch("llm.status", json!(503)).await?;
+    here.switch("llm.retry_after", json!(7)).await?;
+    let busy = complete(&here, &ask(TWO, true)).await?;
+    assert_eq!(busy.headers()["retry-after"], "7");
+    here.switch("llm.status", json!(null)).await?;
+
+    here.switch("llm.error_midstream", json!(true)).await?;
+    let text = complete(&here, &ask(TWO, true)).await?.text().await?;
+    assert!(text.contains(r#"data: {"error":"#) && !text.contains("[DONE]"));
+    here.switch("llm.error_midstream", json!(null)).await?;
+
     here.switch("llm.repeat_call_id", json!(true)).await?;
     let repeated = calls(&events(complete(&here, &ask(TWO, true)).await?).await?);
     assert_eq!(repeated[0].0, repeated[1].0);
