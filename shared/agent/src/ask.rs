@@ -5,8 +5,8 @@ use serde_json::Value;
 use toshi_connectors::{schema, settle};
 use toshi_core::{
     ARGUMENTS_MAX, Access, Actor, Approval, BlockReason, CALLS_PER_STEP, CallId, CallOutcome,
-    Canonical, Cause, Deadline, Finish, How, Outcome, RecordDraft, RecordEvent, State, StepCall,
-    Verdict, take_intent,
+    Canonical, CanonicalError, Cause, Deadline, Finish, How, Outcome, RecordDraft, RecordEvent,
+    State, StepCall, Verdict, take_intent,
 };
 use toshi_store::{OpenError, ReadRecord, ResultOrigin, StoreError, Target};
 
@@ -288,6 +288,13 @@ fn judge(drive: &Drive<'_, '_>, call: &ModelCall) -> (Canonical, Judged) {
     };
     let arguments = match Canonical::arguments(text, ARGUMENTS_MAX) {
         Ok(arguments) => arguments,
+        Err(error @ CanonicalError::Malformed(_)) => {
+            // Some servers say that calls are whole though they were cut off.
+            let why = format!(
+                "{error}; if your output was cut off at its limit, make the call again, shorter"
+            );
+            return settled(empty(), invalid(why));
+        }
         Err(error) => return settled(empty(), invalid(error.to_string())),
     };
     if own::is_own(&call.name) {

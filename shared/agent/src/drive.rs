@@ -10,7 +10,7 @@ use toshi_store::{Commit, StepRefusal, StoreError};
 
 use crate::ask::Batch;
 use crate::clock::now;
-use crate::model::{ModelError, ModelStep};
+use crate::model::{Bounds, ModelError, ModelStep};
 use crate::progress::Progress;
 use crate::prompt::{self, Ingredients};
 use crate::run::{Context, Run, RunError};
@@ -64,7 +64,7 @@ impl<'d, 'r> Drive<'d, 'r> {
                     .to_owned(),
             );
         }
-        self.looping().then(|| {
+        (self.looping() || self.alternating()).then(|| {
             "I stop here: I was about to make the same call again and again. Please put the \
              request in other words."
                 .to_owned()
@@ -86,6 +86,23 @@ impl<'d, 'r> Drive<'d, 'r> {
         calls
             .iter()
             .any(|call| calls.iter().filter(|other| *other == call).count() >= SAME_CALL_MAX)
+    }
+
+    /// The last four steps are one pair of steps twice, with the same answers: nothing new comes.
+    fn alternating(&self) -> bool {
+        let steps: Vec<&StepRow> = self.own_steps().collect();
+        let [.., one, two, one_again, two_again] = steps.as_slice() else {
+            return false;
+        };
+        let same = |a: &StepRow, b: &StepRow| {
+            let calls = a.calls.iter().zip(&b.calls);
+            a.calls.len() == b.calls.len()
+                && !a.calls.is_empty()
+                && calls.into_iter().all(|(a, b)| {
+                    (&a.name, &a.arguments, &a.outcome) == (&b.name, &b.arguments, &b.outcome)
+                })
+        };
+        same(one, one_again) && same(two, two_again)
     }
 
     pub(crate) fn own_steps(&self) -> impl Iterator<Item = &StepRow> {
@@ -124,7 +141,9 @@ impl<'d, 'r> Drive<'d, 'r> {
         };
         let left = (RUN_MAX_MS - self.turn.run_at.until(now())).max(0);
         let left = Duration::from_millis(left.unsigned_abs());
-        Ok(self.run.agent.model.step(key, &prompt, left, on_text).await)
+        let bounds = Bounds::step(left);
+        let answer = self.run.agent.model.step(key, &prompt, bounds, on_text);
+        Ok(answer.await)
     }
 
     /// Judges the step's calls, runs its reads, and commits all of it at once. `true` if the turn

@@ -1,6 +1,7 @@
 //! The model: any OpenAI-compatible Chat Completions endpoint, streaming.
 
 mod collect;
+mod events;
 mod wire;
 
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
-use sse_stream::SseStream;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use toshi_core::{Finish, MODEL_FIRST_BYTE_MS, MODEL_IDLE_MS};
 
 use collect::Collector;
@@ -23,7 +24,7 @@ pub struct ModelConfig {
 
 /// One message of a prompt.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PromptMessage {
+pub(crate) enum PromptMessage {
     System(String),
     User(String),
     Assistant {
@@ -39,21 +40,21 @@ pub enum PromptMessage {
 
 /// A tool as the model is shown it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ModelTool {
+pub(crate) struct ModelTool {
     pub name: String,
     pub description: String,
     pub schema: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prompt {
+pub(crate) struct Prompt {
     pub messages: Vec<PromptMessage>,
     pub tools: Vec<ModelTool>,
 }
 
 /// A call as the model wrote it: unchecked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelCall {
+pub(crate) struct ModelCall {
     pub id: String,
     pub name: String,
     pub arguments: String,
@@ -61,7 +62,7 @@ pub struct ModelCall {
 
 /// One whole answer of the model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ModelStep {
+pub(crate) struct ModelStep {
     pub text: String,
     pub calls: Vec<ModelCall>,
     pub finish: Finish,
@@ -74,8 +75,11 @@ pub enum ModelError {
     Unreachable,
     #[error("the model did not answer in time; please try again")]
     Timeout,
-    #[error("the model is busy; please try again in a minute")]
-    Busy,
+    #[error("the model is busy; please try again in {}", minutes(.after_s.unwrap_or(60)))]
+    Busy {
+        /// What the server asked to wait, in seconds.
+        after_s: Option<u64>,
+    },
     #[error("the model refused our key; an administrator must set it again")]
     Key,
     #[error("no key for the model is set; an administrator must set it")]
@@ -102,10 +106,36 @@ pub struct Model {
     config: ModelConfig,
 }
 
-/// Answers longer than this are a fault: no model of ours may write more in one step.
-const ANSWER_MAX: usize = 512 * 1024;
 /// Tokens that a model may write in one step.
-const TOKENS_MAX: u32 = 4_096;
+const STEP_TOKENS: u32 = 4_096;
+/// A busy model is asked once more if it wants no longer wait than this, in seconds.
+const BUSY_WAIT_S: u64 = 10;
+/// A server that wants a longer wait than a day says nothing useful.
+const RETRY_AFTER_MAX_S: u64 = 24 * 3600;
+
+/// What one answer may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) within: Duration,
+    pub(crate) tokens: u32,
+}
+
+impl Bounds {
+    /// A step of a turn, in what is left of it.
+    pub(crate) const fn step(within: Duration) -> Self {
+        Self {
+            within,
+            tokens: STEP_TOKENS,
+        }
+    }
+}
+
+fn minutes(seconds: u64) -> String {
+    match seconds.div_ceil(60) {
+        0 | 1 => "a minute".to_owned(),
+        minutes => format!("{minutes} minutes"),
+    }
+}
 
 impl Model {
     pub const fn new(http: reqwest::Client, config: ModelConfig) -> Self {
@@ -116,74 +146,73 @@ impl Model {
         &self.config.model
     }
 
-    /// Asks for one step, which may take `within`; text is handed on as it comes.
-    pub async fn step(
+    /// Asks for one answer; text is handed on as it comes.
+    pub(crate) async fn step(
         &self,
         key: &SecretString,
         prompt: &Prompt,
-        within: Duration,
+        bounds: Bounds,
         on_text: impl FnMut(&str),
     ) -> Result<ModelStep, ModelError> {
         // A server that trickles is never silent for long.
-        tokio::time::timeout(within, self.answer(key, prompt, on_text))
-            .await
-            .unwrap_or(Err(ModelError::Timeout))
+        timeout(
+            bounds.within,
+            self.answer(key, prompt, bounds.tokens, on_text),
+        )
+        .await
+        .unwrap_or(Err(ModelError::Timeout))
     }
 
     async fn answer(
         &self,
         key: &SecretString,
         prompt: &Prompt,
+        tokens: u32,
         mut on_text: impl FnMut(&str),
     ) -> Result<ModelStep, ModelError> {
-        let body = wire::request(&self.config.model, prompt, TOKENS_MAX);
+        let body = wire::request(&self.config.model, prompt, tokens);
         let first_byte = Duration::from_millis(MODEL_FIRST_BYTE_MS);
         let idle = Duration::from_millis(MODEL_IDLE_MS);
-        let response = tokio::time::timeout(first_byte, self.send(key, &body))
-            .await
-            .map_err(|_| ModelError::Timeout)??;
-        let mut events = SseStream::from_bytes_stream(response.bytes_stream());
+        let response = match self.send(key, &body, first_byte).await {
+            Err(ModelError::Busy { after_s: Some(s) }) if s <= BUSY_WAIT_S => {
+                sleep(Duration::from_secs(s)).await;
+                self.send(key, &body, first_byte).await?
+            }
+            response => response?,
+        };
+        let mut pieces = response.bytes_stream();
         let mut collector = Collector::default();
-        let mut wait = first_byte;
-        let mut size = 0;
-        loop {
-            let event = tokio::time::timeout(wait, events.next())
+        // Comments keep a connection alive and say nothing of the answer: only events count.
+        let mut until = Instant::now() + first_byte;
+        while !collector.is_done() {
+            let piece = timeout_at(until, pieces.next())
                 .await
                 .map_err(|_| ModelError::Timeout)?;
-            wait = idle;
-            let event = match event {
-                Some(Ok(event)) => event,
-                Some(Err(_)) | None => break,
-            };
-            let Some(data) = event.data else { continue };
-            if data.trim() == "[DONE]" {
-                break;
-            }
-            size += data.len();
-            if size > ANSWER_MAX {
-                return Err(ModelError::Unreadable);
-            }
-            if let Some(text) = collector.take(&data)? {
-                on_text(&text);
+            let Some(Ok(piece)) = piece else { break };
+            if collector.feed(&piece, &mut on_text)? > 0 {
+                until = Instant::now() + idle;
             }
         }
-        collector.finish()
+        collector.finish(tokens)
     }
 
     async fn send(
         &self,
         key: &SecretString,
         body: &Value,
+        within: Duration,
     ) -> Result<reqwest::Response, ModelError> {
         let url = format!("{}/chat/completions", self.config.url.trim_end_matches('/'));
-        let response = self
+        let request = self
             .http
             .post(url)
             .bearer_auth(key.expose_secret())
             .header("accept", "text/event-stream")
             .json(body)
-            .send()
+            .send();
+        let response = timeout(within, request)
             .await
+            .map_err(|_| ModelError::Timeout)?
             .map_err(|error| {
                 // The URL may hold a key; the error's kind is enough.
                 tracing::warn!(error = %error.without_url(), "the model cannot be reached");
@@ -193,7 +222,9 @@ impl Model {
         match status {
             200 => Ok(response),
             401 | 403 => Err(ModelError::Key),
-            429 | 503 | 529 => Err(ModelError::Busy),
+            429 | 503 | 529 => Err(ModelError::Busy {
+                after_s: retry_after(&response),
+            }),
             500..=599 => Err(ModelError::Unreachable),
             _ => {
                 tracing::error!(status, "the model refused the request");
@@ -209,7 +240,7 @@ impl Model {
             tools: Vec::new(),
         };
         let within = Duration::from_millis(MODEL_FIRST_BYTE_MS);
-        match self.step(key, &prompt, within, |_| {}).await {
+        match self.step(key, &prompt, Bounds::step(within), |_| {}).await {
             Ok(_) => ModelHealth {
                 ok: true,
                 detail: "the model answers".to_owned(),
@@ -220,6 +251,13 @@ impl Model {
             },
         }
     }
+}
+
+/// The wait that a server asks for, if it says so in seconds: no clock but ours counts.
+fn retry_after(response: &reqwest::Response) -> Option<u64> {
+    let header = response.headers().get(reqwest::header::RETRY_AFTER)?;
+    let seconds: u64 = header.to_str().ok()?.trim().parse().ok()?;
+    Some(seconds.min(RETRY_AFTER_MAX_S))
 }
 
 #[cfg(test)]
@@ -257,9 +295,7 @@ mod tests {
         let (model, _serving) = model(HEAD, ": alive\n\n").await;
         let within = Duration::from_millis(300);
         let start = std::time::Instant::now();
-        let step = model
-            .step(&"key".to_owned().into(), &Prompt::default(), within, |_| {})
-            .await;
+        let step = ask(&model, within, |_| {}).await;
         assert_eq!(step, Err(ModelError::Timeout));
         assert!(start.elapsed() < Duration::from_secs(5));
     }
@@ -270,15 +306,155 @@ mod tests {
         let (model, _serving) = model(HEAD, &*EVENT.repeat(400).leak()).await;
         let within = Duration::from_secs(60);
         let mut heard = 0;
-        let step = model
-            .step(
-                &"key".to_owned().into(),
-                &Prompt::default(),
-                within,
-                |text| heard += text.len(),
-            )
-            .await;
+        let step = ask(&model, within, |text| heard += text.len()).await;
         assert_eq!(step, Err(ModelError::Unreadable));
         assert!((1..=48 * 1024).contains(&heard), "{heard}");
+    }
+
+    async fn ask(
+        model: &Model,
+        within: Duration,
+        on_text: impl FnMut(&str),
+    ) -> Result<ModelStep, ModelError> {
+        let key = "key".to_owned().into();
+        let bounds = Bounds::step(within);
+        model.step(&key, &Prompt::default(), bounds, on_text).await
+    }
+
+    /// A model that answers each connection with the next of these bytes, in pieces of this size,
+    /// and closes.
+    async fn model_of(answers: Vec<Vec<u8>>, piece: usize) -> (Model, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.set_nodelay(true).unwrap();
+                _ = stream.read(&mut [0; 4096]).await;
+                for piece in answer.chunks(piece) {
+                    _ = stream.write_all(piece).await;
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let config = ModelConfig {
+            url,
+            model: "m".to_owned(),
+        };
+        (Model::new(http, config), serving)
+    }
+
+    fn streamed(events: &str) -> Vec<u8> {
+        format!(
+            "{}connection: close\r\n\r\n{events}",
+            &HEAD[..HEAD.len() - 2]
+        )
+        .into_bytes()
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_byte_by_byte_is_the_answer_that_comes_at_once() {
+        let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"p","arguments":"{\"to\":\"Zoë 🙂\"}"}}]}}]}"#;
+        let text = r#"{"choices":[{"delta":{"content":"Grüße"}}]}"#;
+        let end = r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#;
+        let whole = ModelStep {
+            text: "Grüße".to_owned(),
+            calls: vec![ModelCall {
+                id: "a".to_owned(),
+                name: "p".to_owned(),
+                arguments: r#"{"to":"Zoë 🙂"}"#.to_owned(),
+            }],
+            finish: Finish::ToolCalls,
+        };
+        let usual = format!(
+            "\u{feff}: hi\ndata: {text}\n\ndata: {call}\n\ndata: {end}\n\ndata: [DONE]\n\n"
+        );
+        let no_done = usual.replace("data: [DONE]\n\n", "");
+        let streams = [
+            (usual.clone(), Ok(whole.clone())),
+            (usual.replace('\n', "\r\n"), Ok(whole.clone())),
+            (usual.replace('\n', "\r"), Ok(whole.clone())),
+            (no_done.clone(), Ok(whole.clone())),
+            (format!("{usual}{usual}"), Ok(whole)),
+            // The last event is not ended: it is no event.
+            (no_done.trim_end().to_owned(), Err(ModelError::BrokenOff)),
+            (
+                usual[..usual.len() / 2].to_owned(),
+                Err(ModelError::BrokenOff),
+            ),
+            (String::new(), Err(ModelError::BrokenOff)),
+        ];
+        for (stream, expected) in streams {
+            for piece in [1, 7, usize::MAX] {
+                let (model, _serving) = model_of(vec![streamed(&stream)], piece).await;
+                let step = ask(&model, Duration::from_secs(30), |_| {}).await;
+                assert_eq!(step, expected, "pieces of {piece}: {stream:?}");
+            }
+        }
+    }
+
+    fn refused(status: &str, header: &str) -> Vec<u8> {
+        format!("HTTP/1.1 {status}\r\n{header}connection: close\r\ncontent-length: 0\r\n\r\n")
+            .into_bytes()
+    }
+
+    #[tokio::test]
+    async fn a_busy_model_is_asked_once_more_if_it_wants_only_a_moment() {
+        let good = || {
+            let text = r#"{"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}"#;
+            streamed(&format!("data: {text}\n\n"))
+        };
+        let within = Duration::from_secs(30);
+        for status in [
+            "429 Too Many Requests",
+            "503 Service Unavailable",
+            "529 Overloaded",
+        ] {
+            let soon = refused(status, "retry-after: 0\r\n");
+            let (model, _serving) = model_of(vec![soon.clone(), good()], usize::MAX).await;
+            assert_eq!(ask(&model, within, |_| {}).await.unwrap().text, "ok");
+            let (model, _serving) = model_of(vec![soon.clone(), soon, good()], usize::MAX).await;
+            let twice = ask(&model, within, |_| {}).await;
+            assert_eq!(twice, Err(ModelError::Busy { after_s: Some(0) }));
+        }
+        let rows = [
+            ("", None, "in a minute"),
+            ("retry-after: 11\r\n", Some(11), "in a minute"),
+            ("retry-after: 150\r\n", Some(150), "in 3 minutes"),
+            ("retry-after: soon\r\n", None, "in a minute"),
+            ("retry-after: -5\r\n", None, "in a minute"),
+            ("retry-after: 99999999\r\n", Some(86_400), "in 1440 minutes"),
+            (
+                "retry-after: Wed, 21 Oct 2026 07:28:00 GMT\r\n",
+                None,
+                "in a minute",
+            ),
+        ];
+        for (header, after_s, words) in rows {
+            let busy = refused("429 Too Many Requests", header);
+            let (model, _serving) = model_of(vec![busy, good()], usize::MAX).await;
+            let error = ask(&model, within, |_| {}).await.unwrap_err();
+            assert_eq!(error, ModelError::Busy { after_s }, "{header}");
+            assert!(error.to_string().ends_with(words), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn other_refusals_are_told_apart_and_not_tried_again() {
+        let rows = [
+            ("401 Unauthorized", ModelError::Key),
+            ("403 Forbidden", ModelError::Key),
+            ("400 Bad Request", ModelError::Refused(400)),
+            ("404 Not Found", ModelError::Refused(404)),
+            ("500 Internal Server Error", ModelError::Unreachable),
+            ("502 Bad Gateway", ModelError::Unreachable),
+        ];
+        for (status, expected) in rows {
+            let (model, _serving) = model_of(vec![refused(status, "retry-after: 0\r\n")], 64).await;
+            let within = Duration::from_secs(30);
+            assert_eq!(ask(&model, within, |_| {}).await, Err(expected), "{status}");
+        }
     }
 }
