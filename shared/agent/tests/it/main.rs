@@ -4,6 +4,7 @@
 mod approvals;
 mod faults;
 mod hints;
+mod junk;
 mod killed;
 mod limits;
 mod long;
