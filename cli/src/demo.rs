@@ -118,7 +118,7 @@ fn connection(
         account: format!("{DEMO}:{tenant}"),
         account_name: format!("{school_name} workspace"),
         write_mode: WriteMode::All,
-        tool_allowlist: Vec::new(),
+        tool_allowlist: None,
         tool_denylist: Vec::new(),
         epoch: 1,
         connected_at: now,

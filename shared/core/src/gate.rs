@@ -66,8 +66,9 @@ pub struct ConnectionRow {
     /// The account as people know it.
     pub account_name: String,
     pub write_mode: WriteMode,
+    /// What the connection is narrowed to; an empty list allows nothing.
     #[serde(default)]
-    pub tool_allowlist: Vec<String>,
+    pub tool_allowlist: Option<Vec<String>>,
     #[serde(default)]
     pub tool_denylist: Vec<String>,
     /// Bumped by each change of account, lists, roles, write mode or status.
@@ -194,11 +195,10 @@ impl<'a> Gate<'a> {
         if listed(&self.connection.tool_denylist) {
             return Verdict::Deny(BlockReason::DenyList);
         }
-        let narrowed = !self.connection.tool_allowlist.is_empty();
-        if narrowed && !listed(&self.connection.tool_allowlist) {
-            return Verdict::Deny(BlockReason::AllowList);
+        match &self.connection.tool_allowlist {
+            Some(allowed) if !listed(allowed) => Verdict::Deny(BlockReason::AllowList),
+            Some(_) | None => Verdict::Allow,
         }
-        Verdict::Allow
     }
 
     fn write_rule(&self, tool: &str, row: Option<&ToolRow>) -> Verdict {
@@ -207,13 +207,8 @@ impl<'a> Gate<'a> {
             Access::Write if !self.role.may_write() => Verdict::Deny(BlockReason::Role),
             Access::Write => match self.connection.write_mode {
                 WriteMode::Deny => Verdict::Deny(BlockReason::WriteMode),
-                WriteMode::Allowlist
-                    if !self
-                        .connection
-                        .tool_allowlist
-                        .iter()
-                        .any(|name| name == tool) =>
-                {
+                // The list itself is looked at by its own rule.
+                WriteMode::Allowlist if self.connection.tool_allowlist.is_none() => {
                     Verdict::Deny(BlockReason::WriteMode)
                 }
                 WriteMode::Allowlist | WriteMode::All => Verdict::Ask,

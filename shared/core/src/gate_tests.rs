@@ -101,7 +101,7 @@ fn connection() -> ConnectionRow {
         account: "acct-1".to_owned(),
         account_name: "Lakeside".to_owned(),
         write_mode: WriteMode::All,
-        tool_allowlist: Vec::new(),
+        tool_allowlist: None,
         tool_denylist: Vec::new(),
         epoch: 1,
         connected_at: NOW,
@@ -244,15 +244,30 @@ fn each_rule_has_its_verdict() {
             WRITE,
             |c| {
                 c.connection.write_mode = WriteMode::Allowlist;
-                c.connection.tool_allowlist = names(&[WRITE]);
+                c.connection.tool_allowlist = Some(names(&[WRITE]));
             },
             Ask,
         ),
         (
-            "write mode allowlist with an empty list: no write",
+            "write mode allowlist without a list: no write",
             WRITE,
             |c| c.connection.write_mode = WriteMode::Allowlist,
             deny(B::WriteMode),
+        ),
+        (
+            "and reads go on",
+            READ,
+            |c| c.connection.write_mode = WriteMode::Allowlist,
+            Allow,
+        ),
+        (
+            "write mode allowlist: a write that is not listed",
+            WRITE,
+            |c| {
+                c.connection.write_mode = WriteMode::Allowlist;
+                c.connection.tool_allowlist = Some(names(&[READ]));
+            },
+            deny(B::AllowList),
         ),
         // The connection's lists.
         (
@@ -272,7 +287,7 @@ fn each_rule_has_its_verdict() {
             WRITE,
             |c| {
                 c.connection.write_mode = WriteMode::Allowlist;
-                c.connection.tool_allowlist = names(&[WRITE]);
+                c.connection.tool_allowlist = Some(names(&[WRITE]));
                 c.connection.tool_denylist = names(&[WRITE]);
             },
             deny(B::DenyList),
@@ -296,13 +311,35 @@ fn each_rule_has_its_verdict() {
         (
             "an allow list stops what it does not name",
             READ,
-            |c| c.connection.tool_allowlist = names(&[WRITE]),
+            |c| c.connection.tool_allowlist = Some(names(&[WRITE])),
+            deny(B::AllowList),
+        ),
+        (
+            "an empty allow list stops reads",
+            READ,
+            |c| c.connection.tool_allowlist = Some(Vec::new()),
+            deny(B::AllowList),
+        ),
+        (
+            "and writes",
+            WRITE,
+            |c| c.connection.tool_allowlist = Some(Vec::new()),
+            deny(B::AllowList),
+        ),
+        (
+            "and a trusted server whose tools are all reads",
+            NEW,
+            |c| {
+                c.connector().mode = Mode::Allowlist;
+                c.connector().trusted = true;
+                c.connection.tool_allowlist = Some(Vec::new());
+            },
             deny(B::AllowList),
         ),
         (
             "an allow list makes no write a read",
             WRITE,
-            |c| c.connection.tool_allowlist = names(&[WRITE]),
+            |c| c.connection.tool_allowlist = Some(names(&[WRITE])),
             Ask,
         ),
         // Reviews and pins.
@@ -461,7 +498,7 @@ fn of_several_reasons_the_most_general_is_named() {
     );
     expect(|c| c.row = None, BlockReason::NotReviewed);
     expect(
-        |c| c.connection.tool_allowlist = names(&[READ]),
+        |c| c.connection.tool_allowlist = Some(names(&[READ])),
         BlockReason::AllowList,
     );
     expect(
@@ -539,14 +576,15 @@ const RESTRICTIONS: [(&str, Change); 18] = [
         c.connection.tool_denylist.push("other".to_owned());
     }),
     ("begin an allow list", |c| {
-        if c.connection.tool_allowlist.is_empty() && c.connection.write_mode != WriteMode::Allowlist
-        {
-            c.connection.tool_allowlist = names(&[WRITE]);
+        if c.connection.write_mode != WriteMode::Allowlist {
+            c.connection
+                .tool_allowlist
+                .get_or_insert_with(|| names(&[WRITE]));
         }
     }),
     ("narrow the allow list", |c| {
-        if c.connection.tool_allowlist.len() > 1 {
-            c.connection.tool_allowlist.pop();
+        if let Some(allowed) = &mut c.connection.tool_allowlist {
+            allowed.pop();
         }
     }),
     ("tighten the write mode", |c| {
@@ -606,7 +644,7 @@ fn any_case() -> impl Strategy<Value = Case> {
         prop::sample::select(vec![Mode::Deny, Mode::Classify, Mode::Allowlist]),
         any::<bool>(),
         prop::sample::select(vec![WriteMode::Deny, WriteMode::Allowlist, WriteMode::All]),
-        list(),
+        prop::option::of(list()),
         prop::option::weighted(0.2, list()),
     );
     let person = (
@@ -628,7 +666,7 @@ fn any_case() -> impl Strategy<Value = Case> {
         case.connector().mode = mode;
         case.connector().trusted = trusted;
         case.connection.write_mode = write_mode;
-        case.connection.tool_allowlist = names(&allowed);
+        case.connection.tool_allowlist = allowed.map(|allowed| names(&allowed));
         case.connection.tool_denylist = names(&denied.unwrap_or_default());
         case.connection.roles = roles;
         case.connection.owner = owner.map(user);

@@ -138,7 +138,7 @@ fn gate(out: &mut impl Write) -> std::io::Result<()> {
         account: "demo:lakeside".to_owned(),
         account_name: "Lakeside workspace".to_owned(),
         write_mode: WriteMode::All,
-        tool_allowlist: Vec::new(),
+        tool_allowlist: None,
         tool_denylist: Vec::new(),
         epoch: 1,
         connected_at: Millis::from_epoch(0),

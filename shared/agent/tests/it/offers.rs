@@ -142,19 +142,22 @@ async fn a_connection_that_is_down_or_stopped_is_named_to_those_who_use_it() {
 async fn lists_and_write_mode_narrow_the_offer() {
     let scene = Scene::new().await;
     let mut connection = scene.school().connections().await.unwrap().remove(0);
-    const NO: &[&str] = &[];
-    const POST: &[&str] = &["post_message"];
-    let rows: [(_, &[&str], &[&str], &[&str]); 5] = [
-        (WriteMode::Deny, NO, NO, &READS),
-        (WriteMode::All, NO, &["list_messages"], &[ALL[0], ALL[2]]),
-        (WriteMode::Allowlist, NO, NO, &READS),
-        (WriteMode::Allowlist, POST, NO, &[ALL[2]]),
-        (WriteMode::All, POST, POST, NO),
+    type Names = &'static [&'static str];
+    const NO: Names = &[];
+    const POST: Names = &["post_message"];
+    let rows: [(_, Option<Names>, Names, Names); 7] = [
+        (WriteMode::Deny, None, NO, &READS),
+        (WriteMode::All, None, &["list_messages"], &[ALL[0], ALL[2]]),
+        (WriteMode::Allowlist, None, NO, &READS),
+        (WriteMode::Allowlist, Some(POST), NO, &[ALL[2]]),
+        (WriteMode::Allowlist, Some(NO), NO, NO),
+        (WriteMode::All, Some(NO), NO, NO),
+        (WriteMode::All, Some(POST), POST, NO),
     ];
     for (mode, allow, deny, offered) in rows {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         connection.write_mode = mode;
-        connection.tool_allowlist = owned(allow);
+        connection.tool_allowlist = allow.map(owned);
         connection.tool_denylist = owned(deny);
         connection.epoch += 1;
         scene.school().update_connection(&connection).await.unwrap();

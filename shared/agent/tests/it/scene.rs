@@ -109,7 +109,7 @@ impl Scene {
             account: "demo:lakeside".to_owned(),
             account_name: "Lakeside workspace".to_owned(),
             write_mode: WriteMode::All,
-            tool_allowlist: Vec::new(),
+            tool_allowlist: None,
             tool_denylist: Vec::new(),
             epoch: 1,
             connected_at: now(),

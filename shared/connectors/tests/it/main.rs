@@ -37,7 +37,7 @@ fn row(connector: &str) -> ConnectionRow {
         account: "account-1".to_owned(),
         account_name: "Workspace".to_owned(),
         write_mode: WriteMode::All,
-        tool_allowlist: vec![],
+        tool_allowlist: None,
         tool_denylist: vec![],
         epoch: 1,
         connected_at: Millis::from_epoch(0),

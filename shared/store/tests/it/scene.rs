@@ -136,7 +136,7 @@ pub(crate) fn connection_row(id: &str) -> ConnectionRow {
         account: "demo:account".to_owned(),
         account_name: "Sample workspace".to_owned(),
         write_mode: WriteMode::All,
-        tool_allowlist: Vec::new(),
+        tool_allowlist: None,
         tool_denylist: Vec::new(),
         epoch: 1,
         connected_at: T0,
