@@ -82,16 +82,9 @@ impl School<'_> {
     }
 
     /// Records an answer that was refused: a stream of its own, so that nobody can make a chain
-    /// hot by answering what is not theirs.
-    pub async fn record_refusal(&self, draft: RecordDraft, now: Millis) -> Result<(), StoreError> {
-        self.put_refusal(draft, crate::mint(now), now)
-            .await
-            .map(drop)
-    }
-
-    /// The same for what a client posts again and again: one record for each `key`, in the place of
-    /// the instant `at`.
-    pub async fn record_refusal_once(
+    /// hot by answering what is not theirs. There is one record for each `key`, however often the
+    /// answer is given, in the place of the instant `at`.
+    pub async fn record_refusal(
         &self,
         draft: RecordDraft,
         key: &str,
@@ -100,18 +93,7 @@ impl School<'_> {
         let hash = Sha256Hex::of(key.as_bytes());
         let random = hash.as_str().get(..20).unwrap_or_default();
         let random = u128::from_str_radix(random, 16).unwrap_or_default();
-        self.put_refusal(draft, TurnId::new(at, random), at)
-            .await
-            .map(drop)
-    }
-
-    /// `false`: it was there before.
-    async fn put_refusal(
-        &self,
-        draft: RecordDraft,
-        id: TurnId,
-        at: Millis,
-    ) -> Result<bool, StoreError> {
+        let id = TurnId::new(at, random);
         let ulid = id.to_string();
         let hash = Sha256Hex::of(ulid.as_bytes());
         let shard = hash.as_str().bytes().next().unwrap_or(0);
@@ -131,8 +113,8 @@ impl School<'_> {
         let mut transaction = crate::item::Transaction::new(self.store);
         transaction.put_audit(item)?;
         match transaction.commit().await {
-            Ok(()) => Ok(true),
-            Err(CommitError::Refused(_)) => Ok(false),
+            // Refused: it is on record.
+            Ok(()) | Err(CommitError::Refused(_)) => Ok(()),
             Err(CommitError::Store(error)) => Err(error),
         }
     }

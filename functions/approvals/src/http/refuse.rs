@@ -1,4 +1,4 @@
-//! Answers that do not count: each is on record.
+//! Answers that do not count: each is on record, once.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -45,7 +45,8 @@ pub(super) enum Why {
     NoLongerOpen,
 }
 
-/// Puts the refused answer on record.
+/// Puts the refused answer on record: the same one of the same person once, since anybody may
+/// repeat it without end.
 pub(super) async fn record(
     app: &App,
     visit: &Visit,
@@ -54,6 +55,8 @@ pub(super) async fn record(
     why: Why,
 ) -> Result<(), Problem> {
     let cause = visit.cause();
+    let detail = said.detail(why);
+    let key = format!("{}#{}#web#{detail}", row.approval_id, visit.person.user);
     let draft = RecordDraft {
         event: RecordEvent::Refused,
         at: visit.now,
@@ -66,9 +69,10 @@ pub(super) async fn record(
         connection: Some(row.connection.id.clone()),
         tool: Some(row.tool.clone()),
         arguments_hmac: Some(row.arguments_hmac.clone()),
-        detail: said.detail(why),
+        detail,
     };
-    app.school(visit).record_refusal(draft, visit.now).await?;
+    let school = app.school(visit);
+    school.record_refusal(draft, &key, row.created_at).await?;
     Ok(())
 }
 

@@ -179,10 +179,37 @@ async fn an_answer_that_comes_too_late_makes_the_expiry_so_and_wakes_the_turn() 
         .problem(410, "expired");
     assert_eq!(desk.stage.approval(&asked).await.state, State::Expired);
     assert_eq!(desk.stage.hints().await.len(), 1);
-    desk.post("ann", &path, &approve())
-        .await
-        .problem(410, "expired");
-    assert_eq!(desk.refusals(&asked).await.len(), 2);
+    for _ in 0..5 {
+        desk.post("ann", &path, &approve())
+            .await
+            .problem(410, "expired");
+    }
+    assert_eq!(desk.refusals(&asked).await.len(), 1, "the same answer once");
+}
+
+#[tokio::test]
+async fn a_refused_answer_is_on_record_once_for_each_person_and_answer() {
+    let desk = Desk::open().await;
+    let asked = desk.ask("ann").await;
+    let path = decision_path(&asked);
+    let reject = json!({ "decision": "reject" });
+    for _ in 0..3 {
+        for user in ["tom", "zoe"] {
+            for body in [approve(), reject.clone()] {
+                desk.post(user, &path, &body)
+                    .await
+                    .problem(403, "not_yours");
+            }
+        }
+    }
+    assert_eq!(desk.refusals(&asked).await.len(), 4);
+    desk.post("ann", &path, &approve()).await.ok();
+    // At the same time too.
+    let replies = join_all((0..20).map(|_| desk.post("ann", &path, &reject))).await;
+    for reply in replies {
+        reply.problem(409, "already_decided");
+    }
+    assert_eq!(desk.refusals(&asked).await.len(), 5);
 }
 
 #[tokio::test]

@@ -74,9 +74,11 @@ async fn an_admin_may_resolve_what_another_asked_for_and_a_teacher_may_not() {
     let asked = desk.ask("ann").await;
     lost(&desk, &asked).await;
     let path = resolve_path(&asked);
-    desk.post("tom", &path, &done())
-        .await
-        .problem(403, "not_yours");
+    for _ in 0..3 {
+        desk.post("tom", &path, &done())
+            .await
+            .problem(403, "not_yours");
+    }
     let refusals = desk.refusals(&asked).await;
     assert_eq!(refusals.len(), 1);
     assert_eq!(

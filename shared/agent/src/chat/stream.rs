@@ -408,9 +408,7 @@ impl Decider<'_> {
             row.approval_id, self.person.user, answer.approved
         );
         let school = self.agent.store.school(self.tenant);
-        school
-            .record_refusal_once(draft, &key, row.created_at)
-            .await
+        school.record_refusal(draft, &key, row.created_at).await
     }
 }
 

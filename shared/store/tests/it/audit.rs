@@ -139,9 +139,13 @@ async fn a_stored_record_that_was_altered_removed_or_cut_off_is_named() {
 async fn refusals_stand_in_their_shards_and_in_nobodys_chain() {
     let scene = Scene::new().await;
     let row = scene.asked().await;
-    race(2 * TASKS, |_| {
+    race(2 * TASKS, |n| {
         let (scene, draft) = (Arc::clone(&scene), draft(&row));
-        async move { scene.school().record_refusal(draft, T0).await.unwrap() }
+        async move {
+            let school = scene.school();
+            let key = n.to_string();
+            school.record_refusal(draft, &key, T0).await.unwrap()
+        }
     })
     .await;
     let items = scene.items(&scene.stage.audit_table).await;
@@ -204,7 +208,9 @@ async fn pages_of_a_day_show_each_record_once_newest_first() {
         // Several in one instant.
         let at = T0.plus(n / 4);
         let draft = RecordDraft { at, ..draft(&row) };
-        scene.school().record_refusal(draft, at).await.unwrap();
+        let key = n.to_string();
+        let school = scene.school();
+        school.record_refusal(draft, &key, at).await.unwrap();
     }
     let day = T0.day();
     let all = pages(&scene, &day, 1_000).await;
@@ -229,7 +235,9 @@ async fn a_page_that_the_service_cuts_at_its_size_is_not_the_last() {
             detail,
             ..draft(&row)
         };
-        scene.school().record_refusal(draft, T0).await.unwrap();
+        let key = n.to_string();
+        let school = scene.school();
+        school.record_refusal(draft, &key, T0).await.unwrap();
     }
     assert_eq!(pages(&scene, &T0.day(), 100).await.len(), 13);
 }
@@ -258,13 +266,13 @@ async fn another_schools_day_is_empty() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_is_posted_again_and_again_is_on_record_once() {
+async fn a_refusal_that_comes_again_and_again_is_on_record_once() {
     let scene = Scene::new().await;
     let row = scene.asked().await;
     let record = async |at: Millis, key: &str| {
         let draft = RecordDraft { at, ..draft(&row) };
         let school = scene.school();
-        school.record_refusal_once(draft, key, T0).await.unwrap();
+        school.record_refusal(draft, key, T0).await.unwrap();
     };
     for later in 0..5 {
         record(T0.plus(later * 1_000), "approval#ann#true").await;
