@@ -48,11 +48,7 @@ impl Paging {
         let Some(text) = &self.cursor else {
             return Ok(None);
         };
-        of.read(text).map(Some).ok_or_else(|| {
-            Problem::bad_request(
-                "The cursor does not belong to this list. Begin again without one.",
-            )
-        })
+        of.read(text).map(Some).ok_or_else(Problem::strange_cursor)
     }
 }
 

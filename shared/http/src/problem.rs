@@ -51,6 +51,10 @@ impl Problem {
         Self::saying(Code::BadRequest, detail)
     }
 
+    pub fn strange_cursor() -> Self {
+        Self::bad_request("The cursor does not belong to this list. Begin again without one.")
+    }
+
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::saying(Code::InvalidArguments, detail)
     }

@@ -101,8 +101,9 @@ impl<'a> Person<'a> {
             .ok();
         let records = self.get(&format!("/v1/audit?approval={id}")).await.ok();
         let records = records["items"].as_array().expect("records").clone();
-        let whole =
-            json!({ "ok": true, "sealed_to": null, "checked": records.len(), "first_bad": null });
+        let whole = json!({
+            "ok": true, "sealed_to": null, "checked": records.len(), "first_bad": null, "next": null,
+        });
         assert_eq!(verified, whole);
         records
     }

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use toshi_core::{
     Actor, Approval, ApprovalConnection, ApproverPolicy, CallOutcome, Canonical, Cause,
-    ConversationId, Deadline, Finish, How, Millis, Risk, Role, Sha256Hex, State, StepCall, StepRow,
-    TenantId, TurnState, UserId,
+    ConversationId, Deadline, Finish, How, Millis, RecordDraft, RecordEvent, Risk, Role, Sha256Hex,
+    State, StepCall, StepRow, TenantId, TurnRow, TurnState, UserId,
 };
 use toshi_store::{
-    Begun, Commit, IdentityRow, IssuerRow, NewMessage, PersonStatus, TenantRow, UserMessage,
-    UserRow, mint,
+    Begin, Begun, Commit, IdentityRow, IssuerRow, NewMessage, PersonStatus, ReadRecord, TenantRow,
+    UserMessage, UserRow, mint,
 };
 
 use crate::{Stage, now};
@@ -103,33 +103,8 @@ impl Stage {
     ) -> Asked {
         let now = now();
         let school = self.store.school(tenant);
-        let client_id = question.conversation.parse().expect("a conversation id");
-        let conversation = ConversationId::of(&question.user, &client_id);
-        let new = NewMessage {
-            conversation: conversation.clone(),
-            client_id: client_id.clone(),
-            user: question.user.clone(),
-            message: UserMessage {
-                id: format!("m-{:x}", rand::random::<u64>())
-                    .parse()
-                    .expect("a message id"),
-                text: "Post it, please".to_owned(),
-                replaces_from: None,
-                again: false,
-            },
-        };
-        let meta = school
-            .meta(&conversation)
-            .await
-            .expect("the conversation is read");
-        let begun = match school
-            .begin(&new, meta, now)
-            .await
-            .expect("the turn begins")
-        {
-            Begun::Started(begun) => *begun,
-            other => panic!("the turn did not start: {other:?}"),
-        };
+        let begun = self.begin(tenant, question, now).await;
+        let conversation = begun.meta.conversation.clone();
         let mut approval = pending(question, conversation, begun.turn.turn, now);
         change(&mut approval);
         let step = StepRow {
@@ -179,6 +154,71 @@ impl Stage {
         Asked {
             tenant: tenant.clone(),
             approval,
+        }
+    }
+
+    /// Stores a turn that made so many reads and asked for nothing.
+    pub async fn read(&self, tenant: &TenantId, question: &Question, reads: usize) -> TurnRow {
+        let now = now();
+        let begun = self.begin(tenant, question, now).await;
+        let draft = RecordDraft {
+            event: RecordEvent::Read,
+            at: now,
+            actor: Actor::System,
+            how: How::System,
+            request: None,
+            conversation: Some(begun.meta.conversation.clone()),
+            turn: Some(begun.turn.turn),
+            approval: None,
+            connection: None,
+            tool: Some("list_channels".to_owned()),
+            arguments_hmac: None,
+            detail: json!({ "bytes": 12 }),
+        };
+        let commit = Commit {
+            turn: Some(begun.turn.clone()),
+            reads: vec![ReadRecord(draft); reads],
+            release: true,
+            ..Commit::default()
+        };
+        let committed = self
+            .store
+            .school(tenant)
+            .commit(&begun.meta, &begun.lease, &commit, now)
+            .await
+            .expect("the reads are committed");
+        committed.turn.expect("the turn")
+    }
+
+    /// Stores a message and its turn.
+    async fn begin(&self, tenant: &TenantId, question: &Question, now: Millis) -> Begin {
+        let school = self.store.school(tenant);
+        let client_id = question.conversation.parse().expect("a conversation id");
+        let conversation = ConversationId::of(&question.user, &client_id);
+        let new = NewMessage {
+            conversation: conversation.clone(),
+            client_id,
+            user: question.user.clone(),
+            message: UserMessage {
+                id: format!("m-{:x}", rand::random::<u64>())
+                    .parse()
+                    .expect("a message id"),
+                text: "Post it, please".to_owned(),
+                replaces_from: None,
+                again: false,
+            },
+        };
+        let meta = school
+            .meta(&conversation)
+            .await
+            .expect("the conversation is read");
+        match school
+            .begin(&new, meta, now)
+            .await
+            .expect("the turn begins")
+        {
+            Begun::Started(begun) => *begun,
+            other => panic!("the turn did not start: {other:?}"),
         }
     }
 

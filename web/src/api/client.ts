@@ -106,7 +106,17 @@ export const api = {
 
   audit: (filter: { approval?: string; limit?: number; cursor?: string | null }, signal?: AbortSignal) =>
     call<Page<AuditRecord>>("GET", `/audit${query(filter)}`, undefined, signal),
-  verify: (approval?: string) => call<Verification>("GET", `/audit/verify${query({ approval })}`),
+  /** One approval's records, or, part after part, all of the school's up to the first bad one. */
+  async verify(approval?: string): Promise<Verification> {
+    let cursor: string | null = null;
+    let checked = 0;
+    for (;;) {
+      const part: Verification = await call<Verification>("GET", `/audit/verify${query({ approval, cursor })}`);
+      checked += part.checked;
+      if (!part.ok || !part.next) return { ...part, checked };
+      cursor = part.next;
+    }
+  },
 };
 
 export function isProblem(error: unknown, status: number): boolean {

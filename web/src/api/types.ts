@@ -126,6 +126,7 @@ export interface Verification {
   sealed_to: string | null;
   checked: number;
   first_bad: { subject: string; seq: number; problem: string } | null;
+  next: string | null;
 }
 
 export interface ProblemBody {

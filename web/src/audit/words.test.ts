@@ -68,11 +68,11 @@ it("an event from a newer server is still readable", () => {
 });
 
 it("the check names the first bad record, and does not claim a seal that is not there", () => {
-  const bad = verdict({ ok: false, sealed_to: null, checked: 3, first_bad: { subject: "a", seq: 2, problem: "altered" } });
+  const bad = verdict({ ok: false, sealed_to: null, checked: 3, first_bad: { subject: "a", seq: 2, problem: "altered" }, next: null });
   expect(bad).toMatchObject({ ok: false });
   expect(bad.text).toContain("record 2 of a: altered");
-  const unsealed = verdict({ ok: true, sealed_to: null, checked: 3, first_bad: null }).text;
+  const unsealed = verdict({ ok: true, sealed_to: null, checked: 3, first_bad: null, next: null }).text;
   expect(unsealed).toContain("Nothing was changed, put in between or cut off.");
   expect(unsealed).toContain("removed as a whole would not be noticed");
-  expect(verdict({ ok: true, sealed_to: "Monday", checked: 3, first_bad: null }).text).not.toContain("would not be noticed");
+  expect(verdict({ ok: true, sealed_to: "Monday", checked: 3, first_bad: null, next: null }).text).not.toContain("would not be noticed");
 });

@@ -128,13 +128,13 @@ export function verdict(result: Verification): { ok: boolean; text: string } {
   if (result.ok) {
     const seal = result.sealed_to
       ? ` Everything up to ${result.sealed_to} is also sealed with a signature.`
-      : " No seal has been signed yet, so a request that was removed as a whole would not be noticed.";
+      : " No seal has been signed yet, so a request, a refused answer or an answer's reads that were removed as a whole would not be noticed.";
     return {
       ok: true,
       text:
         result.checked === 0
           ? `There is nothing to check yet.${seal}`
-          : `Checked ${records} against the requests they belong to. Nothing was changed, put in between or cut off.${seal}`,
+          : `Checked ${records} against what they belong to. Nothing was changed, put in between or cut off.${seal}`,
     };
   }
   const bad = result.first_bad;

@@ -72,7 +72,7 @@ const fn list<'a>(route: &'a str, tenant: &'a TenantId) -> Cursor<'a> {
 }
 
 /// A conversation as records name it, or as its client named it if it is this person's own.
-struct Named {
+pub(super) struct Named {
     text: String,
     own: Option<ConversationId>,
 }
@@ -89,9 +89,9 @@ impl Named {
     }
 }
 
-struct Part {
-    records: Vec<Record>,
-    next: Option<String>,
+pub(super) struct Part {
+    pub(super) records: Vec<Record>,
+    pub(super) next: Option<String>,
 }
 
 /// One approval's records, oldest first.
@@ -143,7 +143,7 @@ impl Place {
 
 /// The school's records, newest first. Days are read several at a time, so that a quiet summer
 /// costs a few waits; a part may hold fewer records than asked for and still have a next.
-async fn by_day(
+pub(super) async fn by_day(
     app: &App,
     visit: &Visit,
     conversation: Option<&Named>,
@@ -157,11 +157,7 @@ async fn by_day(
             day: visit.now,
             before: None,
         },
-        Some(text) => Place::read(&text).ok_or_else(|| {
-            Problem::bad_request(
-                "The cursor does not belong to this list. Begin again without one.",
-            )
-        })?,
+        Some(text) => Place::read(&text).ok_or_else(Problem::strange_cursor)?,
     };
     let mut records: Vec<Record> = Vec::new();
     for _ in 0..ROUNDS {

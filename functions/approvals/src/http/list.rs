@@ -46,11 +46,10 @@ pub(super) async fn list(
     let limit = paging.limit()?;
     let after = match paging.after(list)? {
         None => None,
-        Some(text) => Some(text.parse::<ApprovalId>().map_err(|_| {
-            Problem::bad_request(
-                "The cursor does not belong to this list. Begin again without one.",
-            )
-        })?),
+        Some(text) => Some(
+            text.parse::<ApprovalId>()
+                .map_err(|_| Problem::strange_cursor())?,
+        ),
     };
     let mine = mine || visit.person.role != Role::Admin;
     let (rows, next) = if mine && state == Some(ApprovalState::Pending) {

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
+use toshi_core::Subject;
 use toshi_test_support::{Asked, Question};
 
 use crate::desk::{Desk, decision_path};
@@ -18,22 +19,26 @@ async fn decided(desk: &Desk) -> Asked {
     asked
 }
 
-fn key(asked: &Asked, seq: u64) -> Item {
-    let pk = format!("T#{}#AP#{}", asked.tenant, asked.approval.approval_id);
+fn key(subject: Subject, seq: u64) -> Item {
+    let pk = format!("T#lakeside#{subject}");
     HashMap::from([
         ("PK".to_owned(), AttributeValue::S(pk)),
         ("SK".to_owned(), AttributeValue::S(format!("{seq:010}"))),
     ])
 }
 
+fn chain(asked: &Asked) -> Subject {
+    Subject::Approval(asked.approval.approval_id)
+}
+
 /// What no function may do, and a thief with the table's rights could.
-async fn read(desk: &Desk, asked: &Asked, seq: u64) -> Item {
+async fn read(desk: &Desk, subject: Subject, seq: u64) -> Item {
     let output = desk
         .stage
         .db
         .get_item()
         .table_name(&desk.stage.audit_table)
-        .set_key(Some(key(asked, seq)))
+        .set_key(Some(key(subject, seq)))
         .send()
         .await
         .unwrap();
@@ -51,12 +56,12 @@ async fn write(desk: &Desk, item: Item) {
         .unwrap();
 }
 
-async fn delete(desk: &Desk, asked: &Asked, seq: u64) {
+async fn delete(desk: &Desk, subject: Subject, seq: u64) {
     desk.stage
         .db
         .delete_item()
         .table_name(&desk.stage.audit_table)
-        .set_key(Some(key(asked, seq)))
+        .set_key(Some(key(subject, seq)))
         .send()
         .await
         .unwrap();
@@ -68,9 +73,28 @@ async fn verify(desk: &Desk, asked: &Asked) -> Value {
         .get("zoe", &format!("/audit/verify?approval={id}"))
         .await
         .ok();
-    let all = desk.get("zoe", "/audit/verify").await.ok();
+    let mut all = verify_school(desk).await;
+    all["next"] = Value::Null;
     assert_eq!(one, all, "the school has this approval only");
     one
+}
+
+/// Part after part, up to the first bad record; how much was checked in all.
+async fn verify_school(desk: &Desk) -> Value {
+    let mut path = "/audit/verify".to_owned();
+    let mut checked = 0;
+    // More parts than any of these tests needs: the walk has an end.
+    for _ in 0..20 {
+        let mut part = desk.get("zoe", &path).await.ok();
+        checked += part["checked"].as_u64().unwrap();
+        part["checked"] = checked.into();
+        let next = part["next"].as_str().map(ToOwned::to_owned);
+        match next {
+            Some(next) if part["ok"] == true => path = format!("/audit/verify?cursor={next}"),
+            _ => return part,
+        }
+    }
+    panic!("the check does not end");
 }
 
 #[track_caller]
@@ -90,7 +114,9 @@ async fn whole_records_verify() {
     let asked = decided(&desk).await;
     assert_eq!(
         verify(&desk, &asked).await,
-        json!({ "ok": true, "sealed_to": null, "checked": 2, "first_bad": null })
+        json!({
+            "ok": true, "sealed_to": null, "checked": 2, "first_bad": null, "next": null,
+        })
     );
 }
 
@@ -98,7 +124,7 @@ async fn whole_records_verify() {
 async fn an_altered_record_is_found() {
     let desk = Desk::open().await;
     let asked = decided(&desk).await;
-    let mut item = read(&desk, &asked, 2).await;
+    let mut item = read(&desk, chain(&asked), 2).await;
     let Some(AttributeValue::M(detail)) = item.get_mut("detail") else {
         panic!("{item:?}");
     };
@@ -111,13 +137,13 @@ async fn an_altered_record_is_found() {
 async fn a_deleted_record_is_found_in_the_middle_and_at_the_end() {
     let desk = Desk::open().await;
     let asked = decided(&desk).await;
-    let last = read(&desk, &asked, 2).await;
-    delete(&desk, &asked, 2).await;
+    let last = read(&desk, chain(&asked), 2).await;
+    delete(&desk, chain(&asked), 2).await;
     assert_bad(&verify(&desk, &asked).await, &asked, 2, "missing");
     write(&desk, last).await;
-    delete(&desk, &asked, 1).await;
+    delete(&desk, chain(&asked), 1).await;
     assert_bad(&verify(&desk, &asked).await, &asked, 1, "missing");
-    delete(&desk, &asked, 2).await;
+    delete(&desk, chain(&asked), 2).await;
     assert_bad(&verify(&desk, &asked).await, &asked, 1, "missing");
 }
 
@@ -125,7 +151,10 @@ async fn a_deleted_record_is_found_in_the_middle_and_at_the_end() {
 async fn records_in_another_order_are_found() {
     let desk = Desk::open().await;
     let asked = decided(&desk).await;
-    let (mut one, mut two) = (read(&desk, &asked, 1).await, read(&desk, &asked, 2).await);
+    let (mut one, mut two) = (
+        read(&desk, chain(&asked), 1).await,
+        read(&desk, chain(&asked), 2).await,
+    );
     let (first, second) = (one["SK"].clone(), two["SK"].clone());
     one.insert("SK".to_owned(), second);
     two.insert("SK".to_owned(), first);
@@ -133,6 +162,85 @@ async fn records_in_another_order_are_found() {
     write(&desk, two).await;
     let verdict = verify(&desk, &asked).await;
     assert_eq!(verdict["ok"], false, "{verdict}");
+}
+
+#[tokio::test]
+async fn a_school_is_checked_to_its_end_and_the_oldest_request_too() {
+    let desk = Desk::open().await;
+    let oldest = desk.ask("ann").await;
+    for n in 0..101 {
+        let question = Question {
+            conversation: format!("chat-{n:04}"),
+            ..Question::of("ann")
+        };
+        desk.stage.ask(&desk.lakeside, &question).await;
+    }
+    let whole = verify_school(&desk).await;
+    assert_eq!(
+        (&whole["ok"], &whole["checked"]),
+        (&json!(true), &json!(102))
+    );
+    delete(&desk, chain(&oldest), 1).await;
+    assert_eq!(desk.get("zoe", "/audit/verify").await.ok()["ok"], true);
+    assert_bad(&verify_school(&desk).await, &oldest, 1, "missing");
+}
+
+#[tokio::test]
+async fn reads_and_refused_answers_are_checked_too() {
+    let desk = Desk::open().await;
+    let asked = decided(&desk).await;
+    let reject = json!({ "decision": "reject" });
+    desk.post("tom", &decision_path(&asked), &reject)
+        .await
+        .problem(403, "not_yours");
+    let turn = desk
+        .stage
+        .read(&desk.lakeside, &Question::of("ann"), 3)
+        .await;
+    let whole = verify_school(&desk).await;
+    let counted = json!(2 + 1 + 3);
+    assert_eq!((&whole["ok"], &whole["checked"]), (&json!(true), &counted));
+
+    let reads = Subject::Turn(turn.turn);
+    for seq in [1, 2, 3] {
+        let record = read(&desk, reads, seq).await;
+        delete(&desk, reads, seq).await;
+        let bad = json!({ "subject": turn.turn, "seq": seq, "problem": "missing" });
+        assert_eq!(verify_school(&desk).await["first_bad"], bad);
+        let mut altered = record.clone();
+        altered.insert("tool".to_owned(), AttributeValue::S("other".to_owned()));
+        write(&desk, altered).await;
+        let bad = json!({ "subject": turn.turn, "seq": seq, "problem": "altered" });
+        assert_eq!(verify_school(&desk).await["first_bad"], bad);
+        write(&desk, record).await;
+    }
+    assert_eq!(verify_school(&desk).await, whole);
+
+    let scanned = desk.stage.db.scan().table_name(&desk.stage.audit_table);
+    let items = scanned.send().await.unwrap().items.unwrap();
+    let is_refusal = |item: &&Item| item["PK"].as_s().unwrap().contains("#REF#");
+    let mut refusal = items.iter().find(is_refusal).unwrap().clone();
+    let other = AttributeValue::S("chat".to_owned());
+    refusal.insert("how".to_owned(), other);
+    write(&desk, refusal).await;
+    assert_bad(&verify_school(&desk).await, &asked, 0, "altered");
+}
+
+#[tokio::test]
+async fn a_school_is_checked_by_its_administrators_with_its_own_cursors_alone() {
+    let desk = Desk::open().await;
+    desk.ask("ann").await;
+    let part = desk.get("zoe", "/audit/verify").await.ok();
+    let next = part["next"].as_str().unwrap();
+    let path = format!("/audit/verify?cursor={next}");
+    desk.get("zoe", &path).await.ok();
+    desk.get("eve", &path).await.problem(400, "bad_request");
+    desk.get("tom", &path).await.problem(403, "not_allowed");
+    for odd in ["", "x", "YXVkaXQudmVyaWZ5Cmxha2VzaWRlCng"] {
+        desk.get("zoe", &format!("/audit/verify?cursor={odd}"))
+            .await
+            .problem(400, "bad_request");
+    }
 }
 
 #[tokio::test]

@@ -279,8 +279,14 @@ fn audit() -> [Route; 2] {
             id: "verifyAudit",
             tag: "audit",
             summary: "Check that audit records are whole",
-            query: &[("approval", "Only this approval's chain.")],
-            means: "The verdict, and the first record that does not hold.",
+            query: &[
+                ("approval", "Only this approval's chain."),
+                (
+                    "cursor",
+                    "`next` of the part before: the school is checked when there is none.",
+                ),
+            ],
+            means: "The verdict on this part, and its first record that does not hold.",
             answer: Answer::Json("Verification"),
             codes: &[
                 Code::BadRequest,

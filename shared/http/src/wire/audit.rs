@@ -174,7 +174,7 @@ impl From<Fault> for FirstBad {
     }
 }
 
-/// Whether the audit records are whole.
+/// Whether the audit records are whole: one approval's, or one part of a school's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Verification {
     pub ok: bool,
@@ -184,6 +184,8 @@ pub struct Verification {
     /// How many records were checked.
     pub checked: u64,
     pub first_bad: Option<FirstBad>,
+    /// Where the check of a whole school goes on; it is done when this is null.
+    pub next: Option<String>,
 }
 
 /// `AP#01…` is the approval 01….
