@@ -9,6 +9,7 @@ mod definitions;
 pub mod guard;
 mod kept;
 pub mod names;
+mod redact;
 mod reply;
 pub mod schema;
 mod session;

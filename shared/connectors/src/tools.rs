@@ -15,6 +15,7 @@ use toshi_store::Permit;
 use crate::answer::{CallReport, ToolAnswer};
 use crate::guard::{ConfigError, Outbound};
 use crate::kept::{Found, Kept, Key};
+use crate::redact::Redact;
 use crate::session::{Era, Session};
 use crate::shot::{Armed, Fault, Lease};
 use crate::wire::Wire;
@@ -79,6 +80,7 @@ pub struct Prepared {
     pub live: Option<ToolDefinition>,
     session: Arc<Session>,
     account: Account,
+    token: SecretString,
 }
 
 impl fmt::Debug for Prepared {
@@ -146,20 +148,31 @@ impl Tools {
 
     /// The live list, to its end and from no cache.
     pub async fn list(&self, target: &Target<'_>) -> Result<Vec<ToolDefinition>, WireFault> {
-        let listed = self.listed(target).await;
-        listed.map(|(_, tools)| tools).map_err(|fault| fault.wire)
+        let redact = Redact(&target.token.secret);
+        match self.listed(target).await {
+            Ok((_, tools)) => Ok(tools
+                .into_iter()
+                .map(|tool| redact.definition(tool))
+                .collect()),
+            Err(fault) => Err(redact.fault(fault.wire)),
+        }
     }
 
     /// The check before a claim: opens the session that the call will use, or takes the kept one, and
     /// asks it for the tool as it is now. It also proves token and session, outside the time in which
     /// a call may have been sent.
     pub async fn prepare(&self, target: &Target<'_>, tool: &str) -> Result<Prepared, WireFault> {
-        let (session, tools) = self.listed(target).await.map_err(|fault| fault.wire)?;
+        let redact = Redact(&target.token.secret);
+        let (session, tools) = self
+            .listed(target)
+            .await
+            .map_err(|fault| redact.fault(fault.wire))?;
         let live = tools.into_iter().find(|live| live.name == tool);
         Ok(Prepared {
-            live,
+            live: live.map(|live| redact.definition(live)),
             session,
             account: Account::of(target),
+            token: target.token.secret.clone(),
         })
     }
 
@@ -174,12 +187,13 @@ impl Tools {
             live: _,
             session,
             account,
+            token,
         } = prepared;
         let result = match account.check(&permit) {
             Ok(()) => send(&session, Armed::with(permit), arguments).await,
             Err(fault) => Err(fault),
         };
-        report(result)
+        report(result, &token)
     }
 
     /// Sends a read on a kept or a new session.
@@ -193,19 +207,18 @@ impl Tools {
         permit: Permit,
         arguments: &Canonical,
     ) -> CallReport {
-        if let Err(fault) = Account::of(target).check(&permit) {
-            return report(Err(fault));
-        }
-        match permit.access() {
-            Access::Read => report(
+        let seen = match (Account::of(target).check(&permit), permit.access()) {
+            (Err(fault), Access::Read | Access::Write) => Err(fault),
+            (Ok(()), Access::Read) => {
                 self.read_twice(target, permit.tool(), arguments, permit.arguments())
-                    .await,
-            ),
-            Access::Write => {
-                let why = "a change is not sent as a read".to_owned();
-                report(Err(WireFault::NotSent(why).into()))
+                    .await
             }
-        }
+            (Ok(()), Access::Write) => {
+                let why = "a change is not sent as a read".to_owned();
+                Err(WireFault::NotSent(why).into())
+            }
+        };
+        report(seen, &target.token.secret)
     }
 
     async fn read_twice(
@@ -298,16 +311,19 @@ async fn send(session: &Session, armed: Armed, arguments: &Canonical) -> Result<
     seen
 }
 
-fn report(seen: Result<Value, Fault>) -> CallReport {
-    match seen {
-        Ok(result) => CallReport {
-            result: ToolAnswer::read(&result),
-            challenged: false,
+/// What is told of a call, without the token that the server may have quoted.
+fn report(seen: Result<Value, Fault>, token: &SecretString) -> CallReport {
+    let (result, challenged) = match seen {
+        Ok(result) => (ToolAnswer::read(&result), false),
+        Err(Fault { wire, challenged }) => (Err(wire), challenged),
+    };
+    let redact = Redact(token);
+    CallReport {
+        result: match result {
+            Ok(answer) => Ok(redact.answer(answer)),
+            Err(fault) => Err(redact.fault(fault)),
         },
-        Err(Fault { wire, challenged }) => CallReport {
-            result: Err(wire),
-            challenged,
-        },
+        challenged,
     }
 }
 

@@ -226,7 +226,8 @@ impl Wire {
 
     /// Records a fault where it belongs and gives back what `rmcp` is told.
     fn fail(&self, shot: Option<&Shot>, kind: Kind, fault: Fault) -> RmcpError {
-        let told = refused(format!("{:?}", fault.wire));
+        // The library logs what it is told: nothing of the server's words.
+        let told = refused("the request failed");
         match (shot, kind) {
             (Some(shot), _) => shot.settle(Err(fault)),
             // The first of these is the reason; a later goodbye may fail for another.

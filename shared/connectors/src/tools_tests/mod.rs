@@ -23,6 +23,8 @@ use crate::shot::Shot;
 mod server;
 use server::{Part, Reply, Server, event, http, json_reply, tool};
 
+const TOKEN: &str = "canary-token";
+
 struct Bench {
     server: Server,
     tools: Tools,
@@ -42,7 +44,7 @@ impl Bench {
             row: row(),
             token: AccessToken {
                 version: 1,
-                secret: "canary-token".into(),
+                secret: TOKEN.into(),
             },
         }
     }
@@ -155,7 +157,11 @@ fn fault(seen: Result<Value, Fault>) -> WireFault {
 }
 
 fn text(seen: Result<Value, Fault>) -> String {
-    report(seen).result.unwrap().text
+    told(seen).result.unwrap().text
+}
+
+fn told(seen: Result<Value, Fault>) -> CallReport {
+    report(seen, &TOKEN.into())
 }
 
 fn rpc_error(status: u16, code: i64, message: &str) -> Reply {

@@ -297,7 +297,7 @@ async fn a_challenge_is_told_apart_from_a_bare_401() {
         session: true,
     });
     for challenged in [true, false] {
-        let told = report(bench.write().await);
+        let told = told(bench.write().await);
         assert_eq!(
             (told.result, told.challenged),
             (expected.clone(), challenged)
@@ -313,7 +313,7 @@ async fn a_challenge_is_told_apart_from_a_bare_401() {
             body: vec![],
         },
     );
-    let told = report(bench.read().await);
+    let told = told(bench.read().await);
     assert!(told.challenged);
     assert_eq!(
         told.result,
@@ -353,11 +353,59 @@ async fn an_unreachable_server_means_not_sent() {
     ));
 }
 
+#[tokio::test]
+async fn a_token_that_a_server_quotes_is_not_handed_on() {
+    let quoted = format!("you sent Bearer {TOKEN}");
+    let result = json!({"content": [{"type": "text", "text": quoted}],
+        "structuredContent": {"headers": {"authorization": quoted}}});
+    let mut failed = result.clone();
+    failed["isError"] = json!(true);
+    let answer =
+        |result: Value| json_reply(200, &json!({"jsonrpc": "2.0", "id": 1, "result": result}));
+    for reply in [
+        answer(result),
+        answer(failed),
+        rpc_error(200, -32603, &quoted),
+        rpc_error(400, -32000, &quoted),
+        http(500, &quoted),
+        http(200, &quoted),
+    ] {
+        let bench = Bench::new().await;
+        bench.server.once("tools/call", reply);
+        let seen = bench.read().await;
+        assert_eq!(bench.calls(), 1);
+        let report = format!("{:?}", told(seen));
+        assert!(!report.contains(TOKEN), "{report}");
+    }
+    let bench = Bench::new().await;
+    let mut quoting = tool("post_message");
+    quoting["description"] = json!(quoted);
+    quoting["inputSchema"]["properties"]["text"]["default"] = json!(quoted);
+    bench.server.set_tools(vec![quoting], 10);
+    let listed = bench.tools.list(&bench.target()).await.unwrap();
+    let prepared = bench
+        .tools
+        .prepare(&bench.target(), "post_message")
+        .await
+        .unwrap();
+    assert_eq!(prepared.live.as_ref(), listed.first());
+    let shown = format!("{listed:?}{prepared:?}");
+    assert!(
+        shown.contains("you sent Bearer") && !shown.contains(TOKEN),
+        "{shown}"
+    );
+    bench
+        .server
+        .once("tools/list", rpc_error(200, -32603, &quoted));
+    let refused = bench.tools.list(&bench.target()).await;
+    assert!(!format!("{refused:?}").contains(TOKEN), "{refused:?}");
+}
+
 #[test]
 fn no_debug_text_shows_the_token() {
     let token = AccessToken {
         version: 1,
-        secret: "canary-token".into(),
+        secret: TOKEN.into(),
     };
     let row = row();
     let tenant = TenantId::from_stored("lakeside").unwrap();
