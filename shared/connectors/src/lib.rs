@@ -6,6 +6,7 @@
 
 mod answer;
 mod definitions;
+mod events;
 pub mod guard;
 mod kept;
 pub mod names;

@@ -1,13 +1,16 @@
 //! What a server sent back, read within bounds and turned into facts.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
+use futures::StreamExt;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
 use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
-use sse_stream::{Error as SseError, Sse, SseStream};
+use sse_stream::{Error as SseError, Sse};
 use toshi_core::{TOOL_BODY_MAX, WireFault};
 
+use crate::events::Parser;
 use crate::shot::{Fault, Shot};
 
 /// An error page beyond this is not read: only a JSON-RPC error in it would tell us anything.
@@ -146,129 +149,126 @@ pub(crate) fn answer_to(
             text.parse()
                 .is_ok_and(|text: i64| id.as_i64() == Some(text))
         })
-        || (answered.is_null() && message.get("error").is_some());
+        || (answered.is_null() && message.get("error").is_some_and(Value::is_object));
     if !matches || message.get("method").is_some() {
         return None;
     }
-    if let Some(fault) = rpc_fault(message, status) {
-        return Some(Err(fault));
+    let result = message.get("result").filter(|result| result.is_object());
+    match (rpc_fault(message, status), result) {
+        (Some(_), Some(_)) => {
+            let why = "the answer says that it worked and that it did not";
+            Some(Err(WireFault::Other(why.to_owned())))
+        }
+        (Some(fault), None) => Some(Err(fault)),
+        (None, result) => result.cloned().map(Ok),
     }
-    let result = message.get("result").filter(|result| result.is_object())?;
-    Some(Ok(result.clone()))
 }
 
 /// The events of an answer, watched on their way to `rmcp`.
 ///
-/// The bound is on the whole stream, counted in bytes as they arrive: no event, and no number of
-/// events, can be larger, however they are cut into chunks.
+/// The bound is on the whole stream, counted in bytes: no event, and no number of events, can be
+/// larger, however they are cut into chunks.
 pub(crate) fn watched_events(
     response: reqwest::Response,
     shot: Option<Shot>,
     id: Value,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
     let status = response.status().as_u16();
-    let events = SseStream::from_bytes_stream(bounded(response.bytes_stream())).boxed();
-    let watch = Watch {
-        shot,
-        id,
-        status,
-        over: WireFault::Cut,
+    let reading = Reading {
+        chunks: response.bytes_stream().boxed(),
+        parser: Parser::default(),
+        left: TOOL_BODY_MAX,
+        ready: VecDeque::new(),
+        fault: None,
+        watch: Watch { shot, id, status },
     };
-    futures::stream::unfold((events, watch), |(mut events, mut watch)| async move {
-        let event = events.next().await?;
-        watch.look(&event);
-        Some((event, (events, watch)))
+    futures::stream::unfold(reading, |mut reading| async move {
+        let event = reading.next().await?;
+        Some((event, reading))
     })
     .boxed()
 }
 
-fn bounded(
-    chunks: impl Stream<Item = Result<Bytes, reqwest::Error>> + Send + 'static,
-) -> impl Stream<Item = Result<Bytes, BodyFault>> + Send + 'static {
-    let mut seen = 0;
-    chunks.map(move |chunk| {
-        let chunk = chunk.map_err(|error| body_fault(&error))?;
-        seen += chunk.len();
-        if seen > TOOL_BODY_MAX {
-            Err(BodyFault::TooLarge)
-        } else {
-            Ok(chunk)
+struct Reading {
+    chunks: BoxStream<'static, Result<Bytes, reqwest::Error>>,
+    parser: Parser,
+    /// Bytes that may still come.
+    left: usize,
+    ready: VecDeque<Sse>,
+    /// What ends the stream, after what is ready.
+    fault: Option<BodyFault>,
+    watch: Watch,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Option<Result<Sse, SseError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            if let Some(fault) = self.fault {
+                self.chunks = futures::stream::empty().boxed();
+                self.fault = None;
+                return Some(Err(SseError::Body(Box::new(fault))));
+            }
+            match self.chunks.next().await? {
+                Ok(chunk) => self.take(&chunk),
+                Err(error) => self.end(body_fault(&error)),
+            }
         }
-    })
+    }
+
+    /// Looks at what comes as soon as it is there. Of a chunk that is too large the beginning counts,
+    /// as it would have in a chunk of its own.
+    fn take(&mut self, chunk: &[u8]) {
+        let (chunk, beyond) = chunk.split_at(chunk.len().min(self.left));
+        self.left -= chunk.len();
+        for event in self.parser.push(chunk) {
+            self.watch.look(&event);
+            self.ready.push_back(event);
+        }
+        if !beyond.is_empty() {
+            self.end(BodyFault::TooLarge);
+        }
+    }
+
+    fn end(&mut self, fault: BodyFault) {
+        self.fault = Some(fault);
+        self.watch.over(fault);
+    }
 }
 
 /// Settles its shot by the answer it sees, or, when the stream ends or is dropped without one, by how
-/// it ended.
+/// it ended. The first word stands.
 struct Watch {
     shot: Option<Shot>,
     id: Value,
     status: u16,
-    over: WireFault,
 }
 
 impl Watch {
-    fn look(&mut self, event: &Result<Sse, SseError>) {
-        match event {
-            Ok(event) => {
-                let message = event
-                    .data
-                    .as_deref()
-                    .and_then(|data| serde_json::from_str::<Value>(data).ok());
-                let seen = message.and_then(|message| answer_to(&message, &self.id, self.status));
-                if let (Some(shot), Some(seen)) = (&self.shot, seen) {
-                    shot.settle(seen.map_err(Fault::from));
-                }
-            }
-            Err(SseError::Body(error)) => {
-                let known = error.downcast_ref::<BodyFault>().copied();
-                self.over = known.unwrap_or(BodyFault::Cut).into();
-            }
-            Err(_) => {
-                self.over = WireFault::Other("the event stream is not well formed".to_owned());
-            }
+    fn look(&self, event: &Sse) {
+        let data = event.data.as_deref().unwrap_or_default();
+        let message = serde_json::from_str::<Value>(data).ok();
+        let seen = message.and_then(|message| answer_to(&message, &self.id, self.status));
+        if let (Some(shot), Some(seen)) = (&self.shot, seen) {
+            shot.settle(seen.map_err(Fault::from));
+        }
+    }
+
+    fn over(&self, fault: BodyFault) {
+        if let Some(shot) = &self.shot {
+            shot.settle(Err(WireFault::from(fault).into()));
         }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(shot) = &self.shot {
-            shot.settle(Err(self.over.clone().into()));
-        }
+        self.over(BodyFault::Cut);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn only_an_answer_to_this_request_counts() {
-        let id = json!(7);
-        let ok = |message: Value| answer_to(&message, &id, 200);
-        assert_eq!(
-            ok(json!({"id": 7, "result": {"a": 1}})),
-            Some(Ok(json!({"a": 1})))
-        );
-        assert_eq!(ok(json!({"id": "7", "result": {}})), Some(Ok(json!({}))));
-        assert_eq!(ok(json!({"id": 8, "result": {}})), None);
-        assert_eq!(ok(json!({"id": null, "result": {}})), None);
-        assert_eq!(ok(json!({"id": 7, "result": "text"})), None);
-        assert_eq!(ok(json!({"id": 7, "method": "ping", "result": {}})), None);
-        assert_eq!(ok(json!([{"id": 7, "result": {}}])), None);
-        let fault = WireFault::Rpc {
-            code: -32602,
-            message: "no".to_owned(),
-            status: 200,
-        };
-        for error_id in [json!(7), json!("7"), Value::Null] {
-            let message = json!({"id": error_id, "error": {"code": -32602, "message": "no"}});
-            assert_eq!(ok(message), Some(Err(fault.clone())));
-        }
-        assert_eq!(
-            ok(json!({"id": 8, "error": {"code": -32602, "message": "no"}})),
-            None
-        );
-    }
-}
+#[path = "reply_tests.rs"]
+mod tests;

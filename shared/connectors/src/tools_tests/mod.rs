@@ -1,5 +1,6 @@
 //! The way to a tool, against a server that does what it should not.
 
+mod bytes;
 mod seam;
 mod sessions;
 

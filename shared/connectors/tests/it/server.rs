@@ -22,6 +22,8 @@ pub(crate) enum Reply {
         parts: Vec<Part>,
         finish: bool,
     },
+    /// These bytes, head and all, piece by piece; then the connection ends.
+    Raw(Vec<Vec<u8>>),
     /// Reads the request, does what it says, and ends the connection.
     Cut,
     Hang,
@@ -33,6 +35,8 @@ pub(crate) enum Part {
     Text(String),
     /// Sends on only when this many answers to the server's own requests have come.
     Answers(usize),
+    /// This text again and again, as long as the client listens.
+    Each(Duration, &'static str),
 }
 
 /// One request as it arrived.
@@ -337,6 +341,11 @@ async fn write(
                             tokio::time::sleep(Duration::from_millis(2)).await;
                         }
                     }
+                    Part::Each(pause, text) => loop {
+                        let chunk = format!("{:x}\r\n{text}\r\n", text.len());
+                        stream.write_all(chunk.as_bytes()).await.ok()?;
+                        tokio::time::sleep(pause).await;
+                    },
                 }
             }
             if finish {
@@ -344,6 +353,15 @@ async fn write(
             } else {
                 None
             }
+        }
+        Reply::Raw(pieces) => {
+            stream.set_nodelay(true).ok()?;
+            for piece in pieces {
+                stream.write_all(&piece).await.ok()?;
+                // The client may read it before the next one is there.
+                tokio::task::yield_now().await;
+            }
+            None
         }
         Reply::Cut | Reply::ThenClose => None,
         Reply::Hang => {
