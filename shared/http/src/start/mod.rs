@@ -11,7 +11,7 @@ use toshi_core::{Millis, RequestId, TurnId};
 
 pub use aws::Aws;
 pub use environment::{ConfigError, Environment};
-pub use log::{count, init as init_log};
+pub use log::{count, init as init_log, log};
 
 /// DNS, TCP and TLS together.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
