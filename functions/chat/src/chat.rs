@@ -100,7 +100,7 @@ fn respond(stream: ChatStream) -> Response {
 
 fn problem(error: ChatError) -> Problem {
     match error {
-        ChatError::Inactive => Problem::new(Code::PersonInactive),
+        ChatError::NoPerson(why) => why.into(),
         ChatError::RateLimited { retry_after_s } => {
             Problem::new(Code::RateLimited).retry_after(retry_after_s)
         }

@@ -6,7 +6,7 @@ use toshi_core::{
     Deadline, Event, NotSent, OpenTurn, RESULT_MAX, State, StepRow, ToolDefinition, ToolRow,
     ToolState, VoidReason, WireFault,
 };
-use toshi_store::{ClaimRefusal, PersonStatus, StepRefusal, StoreError, Target, TransitionError};
+use toshi_store::{ClaimRefusal, StepRefusal, StoreError, Target, TransitionError, UserRow};
 
 use crate::clock::now;
 use crate::progress::Progress;
@@ -58,7 +58,7 @@ impl Run<'_> {
                 .end(row, Event::Block(BlockReason::ConnectionUnusable))
                 .await;
         };
-        let Some(user) = user.filter(|user| user.status == PersonStatus::Active) else {
+        let Ok(user) = UserRow::admit(user, &row.requester) else {
             return self.end(row, Event::Void(VoidReason::PersonChanged)).await;
         };
         if target.connection.account != connection.account {

@@ -9,8 +9,8 @@ use toshi_core::{
     TurnId, TurnRow, TurnState, VoidReason, Work, next_work,
 };
 use toshi_store::{
-    Begin, Commit, Committed, History, PersonStatus, Release, School, StepRefusal, StoreError,
-    TenantRow, Toolbox, TransitionError, WakeMessage,
+    Begin, Commit, Committed, History, Release, School, StepRefusal, StoreError, TenantRow,
+    Toolbox, TransitionError, UserRow, WakeMessage,
 };
 
 use crate::agent::Agent;
@@ -581,8 +581,7 @@ impl Run<'_> {
         self.school
             .include(&self.meta.conversation, &mut history, &turn)
             .await?;
-        let user = user.filter(|user| user.status == PersonStatus::Active);
-        let Some(user) = user else {
+        let Ok(user) = UserRow::admit(user, &turn.user) else {
             let sentence = "The account of the person who asked is no longer active.".to_owned();
             return self.fail_turn(turn, sentence).await;
         };

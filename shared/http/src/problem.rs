@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use toshi_store::StoreError;
+use toshi_store::{NoPerson, StoreError};
 
 use crate::Code;
 
@@ -102,6 +102,15 @@ impl From<StoreError> for Problem {
             StoreError::Deleted => Self::new(Code::UnknownConversation),
             error => Self::internal(&error),
         }
+    }
+}
+
+impl From<NoPerson> for Problem {
+    fn from(why: NoPerson) -> Self {
+        Self::new(match why {
+            NoPerson::Unknown => Code::UnknownPerson,
+            NoPerson::Inactive => Code::PersonInactive,
+        })
     }
 }
 

@@ -53,6 +53,27 @@ pub struct UserRow {
     pub status: PersonStatus,
 }
 
+/// Why a row makes nobody of a school.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPerson {
+    Unknown,
+    Inactive,
+}
+
+impl UserRow {
+    /// The row of this person, if it makes them somebody of their school. The platform's role has no
+    /// place in a school's row.
+    pub fn admit(row: Option<Self>, user: &UserId) -> Result<Self, NoPerson> {
+        let row = row
+            .filter(|row| row.user == *user && row.role != Role::Operator)
+            .ok_or(NoPerson::Unknown)?;
+        match row.status {
+            PersonStatus::Active => Ok(row),
+            PersonStatus::Inactive => Err(NoPerson::Inactive),
+        }
+    }
+}
+
 /// A person may belong to this many schools.
 const SCHOOLS_MAX: usize = 50;
 const TENANTS_MAX: usize = 10_000;

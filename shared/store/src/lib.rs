@@ -28,7 +28,7 @@ pub use conversation::{
     Begin, Begun, ConversationPage, History, Listed, NewMessage, Release, UserMessage,
 };
 pub use error::StoreError;
-pub use identity::{IdentityRow, IssuerRow, PersonStatus, TenantRow, UserRow};
+pub use identity::{IdentityRow, IssuerRow, NoPerson, PersonStatus, TenantRow, UserRow};
 pub use keys::SHARDS;
 pub use permit::Permit;
 pub use queue::{WakeMessage, WakeQueue};

@@ -10,7 +10,8 @@ use toshi_core::{
     State, TenantId, TurnId, TurnRow, UserId,
 };
 use toshi_store::{
-    Begun, History, NewMessage, PersonStatus, StoreError, TransitionError, UserMessage, WakeMessage,
+    Begun, History, NewMessage, NoPerson, StoreError, TransitionError, UserMessage, UserRow,
+    WakeMessage,
 };
 
 use super::request::{Answer, Intent, Posted};
@@ -38,8 +39,8 @@ pub type ChatStream = mpsc::UnboundedReceiver<Chunk>;
 /// Why there is no stream: told with a status code, before anything is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
-    #[error("this account is not active")]
-    Inactive,
+    #[error("this account may not use the school's chat")]
+    NoPerson(NoPerson),
     #[error("too many messages")]
     RateLimited { retry_after_s: i64 },
     #[error("too many unanswered requests in this conversation")]
@@ -93,9 +94,7 @@ impl Agent {
             )
         });
         let (row, counts, history, toolbox) = reads.await?;
-        let row = row
-            .filter(|row| row.status == PersonStatus::Active)
-            .ok_or(ChatError::Inactive)?;
+        let row = UserRow::admit(row, &user).map_err(ChatError::NoPerson)?;
         let (by_person, by_school, left) = counts;
         if by_person > MESSAGES_PER_PERSON || by_school > MESSAGES_PER_TENANT {
             return Err(ChatError::RateLimited {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use toshi_agent::{ChatError, Posted, RequestError};
-use toshi_core::{ApprovalId, Role, State, TurnEnd, TurnState};
-use toshi_store::mint;
+use toshi_core::{ApprovalId, Role, State, TurnEnd, TurnState, UserId};
+use toshi_store::{NoPerson, PersonStatus, mint};
 use toshi_test_support::now;
 
 use crate::scene::{CHAT, Scene, continued, fresh_id, message, texts};
@@ -124,11 +124,32 @@ async fn another_persons_answer_is_not_taken() {
     screen.answer(&id.to_string(), true, None);
     scene.post_as(&other, continued(&screen)).await.unwrap();
     assert_eq!(scene.state(id).await, State::Pending);
-    let inactive = "lakeside-nobody".parse().unwrap();
-    let refused = scene
-        .post_as(&inactive, message(&fresh_id(), "hello"))
-        .await;
-    assert!(matches!(refused, Err(ChatError::Inactive)));
+}
+
+#[tokio::test]
+async fn who_is_nobody_of_the_school_cannot_chat() {
+    let scene = Scene::new().await;
+    let refused = async |user: &UserId| {
+        let said = message(&fresh_id(), "hello");
+        match scene.post_as(user, said).await {
+            Err(ChatError::NoPerson(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    let nobody = "lakeside-nobody".parse().unwrap();
+    assert_eq!(refused(&nobody).await, NoPerson::Unknown);
+    let row = scene.school().user(&scene.admin).await.unwrap().unwrap();
+    let mut operator = row.clone();
+    operator.role = Role::Operator;
+    scene.school().put_user(&operator).await.unwrap();
+    assert_eq!(refused(&scene.admin).await, NoPerson::Unknown);
+    let mut inactive = row.clone();
+    inactive.status = PersonStatus::Inactive;
+    scene.school().put_user(&inactive).await.unwrap();
+    assert_eq!(refused(&scene.admin).await, NoPerson::Inactive);
+    scene.school().put_user(&row).await.unwrap();
+    scene.say("hello").await;
+    assert_eq!(scene.turns().await.len(), 1);
 }
 
 #[tokio::test]

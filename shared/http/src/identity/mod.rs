@@ -74,18 +74,8 @@ impl Caller {
             user,
             name,
             role,
-            status,
-        } = row
-            .filter(|row| row.user == self.user)
-            .ok_or_else(|| Problem::new(Code::UnknownPerson))?;
-        match status {
-            PersonStatus::Active => {}
-            PersonStatus::Inactive => return Err(Problem::new(Code::PersonInactive)),
-        }
-        if role == Role::Operator {
-            // The platform's role has no place in a school's row.
-            return Err(Problem::new(Code::UnknownPerson));
-        }
+            status: _,
+        } = UserRow::admit(row, &self.user)?;
         Ok(Person {
             tenant: self.tenant.tenant.clone(),
             tenant_name: self.tenant.name.clone(),
