@@ -52,7 +52,8 @@ pub async fn handle(agent: &Agent, batch: SqsBatch, context: &Context) -> Failur
 
 #[derive(Debug, thiserror::Error)]
 enum Problem {
-    #[error("the message cannot be read: {0}")]
+    /// Without the reader's own words, which quote the message.
+    #[error("the message cannot be read")]
     Unreadable(#[from] serde_json::Error),
     #[error(transparent)]
     Run(#[from] RunError),
