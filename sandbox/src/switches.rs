@@ -81,6 +81,11 @@ const KNOWN: &[Known] = &[
         "tools/call takes no effect and answers a result with isError",
     ),
     known(
+        "mcp.demo.quote_authorization",
+        Accepts::FlagOrWord(&["result", "is_error", "rpc_error", "status", "list"]),
+        "tools/call takes no effect and quotes the request's Authorization header in its answer (true: result); list: tools/list does, as an error",
+    ),
+    known(
         "mcp.demo.sse",
         Accepts::Flag,
         "answers arrive as an event stream instead of JSON",
@@ -104,6 +109,11 @@ const KNOWN: &[Known] = &[
         "llm.status",
         Accepts::Between(400, 599),
         "the model answers this HTTP status and an error body",
+    ),
+    known(
+        "llm.quote_key",
+        Accepts::FlagOrWord(&["status", "stream"]),
+        "the model refuses the key and quotes it, by HTTP 401 (true: status) or as an error in the stream",
     ),
     known(
         "llm.cut",

@@ -163,6 +163,10 @@ async fn complete(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) 
         }
         return refusal;
     }
+    if let Some(how) = switches.value("llm.quote_key", None) {
+        let sent = sent_key(&headers).unwrap_or_default();
+        return quote_key(how.as_str().unwrap_or("status"), sent);
+    }
     let again = switches
         .is_on("llm.loop", None)
         .then(|| script::read_again(&request))
@@ -179,13 +183,24 @@ async fn complete(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) 
     }
 }
 
+/// A refusal that tells its caller what they sent, as careless providers do.
+fn quote_key(how: &str, sent: &str) -> Response {
+    let words = format!("Incorrect API key provided: {sent}.");
+    if how == "stream" {
+        let event = json!({"error": {"message": words, "type": "invalid_request_error"}});
+        let headers = [(header::CONTENT_TYPE, "text/event-stream")];
+        return (headers, format!("data: {event}\n\n")).into_response();
+    }
+    error(StatusCode::UNAUTHORIZED, "invalid_request_error", &words)
+}
+
+fn sent_key(headers: &HeaderMap) -> Option<&str> {
+    let sent = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    sent.strip_prefix("Bearer ")
+}
+
 fn refuse_stranger(headers: &HeaderMap) -> Option<Response> {
-    let key = headers
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
-    let has_key = key
-        .and_then(|value| value.strip_prefix("Bearer "))
-        .is_some_and(|key| !key.trim().is_empty());
+    let has_key = sent_key(headers).is_some_and(|key| !key.trim().is_empty());
     let why = "You didn't provide an API key.";
     (!has_key).then(|| error(StatusCode::UNAUTHORIZED, "invalid_request_error", why))
 }

@@ -226,6 +226,12 @@ async fn post(
             return rpc::refused(StatusCode::BAD_REQUEST, -32600, "the session id is missing");
         }
     }
+    if let Some(quoted) = quote(app, headers, &method, tool) {
+        return match quoted {
+            Quoted::Reply(reply) => reply.respond(&id, sse),
+            Quoted::Status(response) => response,
+        };
+    }
     match method.as_str() {
         "ping" => Reply::Result(json!({})).respond(&id, sse),
         "tools/list" => list(app, &params).respond(&id, sse),
@@ -243,6 +249,32 @@ async fn post(
             .await
         }
         _ => Reply::Error(-32601, format!("there is no method {method}")).respond(&id, sse),
+    }
+}
+
+enum Quoted {
+    Reply(Reply),
+    Status(Response),
+}
+
+/// An answer that tells its caller what they sent, as careless servers do.
+fn quote(app: &App, headers: &HeaderMap, method: &str, tool: Option<&str>) -> Option<Quoted> {
+    let how = app.switches.value("mcp.demo.quote_authorization", tool)?;
+    let how = how.as_str().unwrap_or("result");
+    let sent = text(headers, "authorization").unwrap_or_default();
+    let words = format!("You sent {sent} with this request.");
+    match (method, how) {
+        ("tools/list", "list") => Some(Quoted::Reply(Reply::Error(-32603, words))),
+        ("tools/call", "result") => {
+            let result = json!({"ok": false, "headers": {"authorization": sent}, "said": words});
+            Some(Quoted::Reply(rpc::tool_result(&result)))
+        }
+        ("tools/call", "is_error") => Some(Quoted::Reply(rpc::tool_error(&words))),
+        ("tools/call", "rpc_error") => Some(Quoted::Reply(Reply::Error(-32603, words))),
+        ("tools/call", "status") => Some(Quoted::Status(
+            (StatusCode::BAD_GATEWAY, words).into_response(),
+        )),
+        _ => None,
     }
 }
 

@@ -317,6 +317,21 @@ async fn calls_that_are_refused_take_no_effect() -> anyhow::Result<()> {
         true
     );
     here.switch("mcp.demo.is_error", json!(null)).await?;
+    let quoted = "Bearer demo-lakeside-token";
+    for how in ["result", "is_error", "rpc_error", "status"] {
+        here.switch("mcp.demo.quote_authorization", json!(how))
+            .await?;
+        let answer = client.call("post_message", hello()).await?.text().await?;
+        assert!(answer.contains(quoted), "{how}: {answer}");
+        let list = client.send("tools/list", json!({})).await?.text().await?;
+        assert!(!list.contains(quoted), "{how}: {list}");
+    }
+    here.switch("mcp.demo.quote_authorization", json!("list"))
+        .await?;
+    let list = client.send("tools/list", json!({})).await?.text().await?;
+    assert!(list.contains(quoted), "{list}");
+    here.switch("mcp.demo.quote_authorization", json!(null))
+        .await?;
     here.switch("mcp.demo.hang", json!(true)).await?;
     let hung = tokio::time::timeout(
         Duration::from_millis(300),

@@ -189,6 +189,15 @@ async fn the_model_misbehaves_as_its_switches_say() -> anyhow::Result<()> {
     assert_eq!(complete(&here, &ask(TWO, true)).await?.status(), 429);
     here.switch("llm.status", json!(null)).await?;
 
+    for (how, status) in [("status", 401), ("stream", 200)] {
+        here.switch("llm.quote_key", json!(how)).await?;
+        let refused = complete(&here, &ask(TWO, true)).await?;
+        assert_eq!(refused.status(), status);
+        let text = refused.text().await?;
+        assert!(text.contains("API key provided: "), "{text}");
+    }
+    here.switch("llm.quote_key", json!(null)).await?;
+
     here.switch("llm.cut", json!(true)).await?;
     let cut = complete(&here, &ask(TWO, true)).await?;
     assert_eq!(cut.status(), 200);
