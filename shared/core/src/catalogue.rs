@@ -155,7 +155,8 @@ impl Catalogue {
             })
         };
         let is_name = |text: &str| {
-            !text.is_empty()
+            // Names of tools begin with it, and one model provider wants a letter there.
+            text.starts_with(|c: char| c.is_ascii_lowercase())
                 && text.len() <= 20
                 && !text.contains("__")
                 && text
@@ -163,7 +164,7 @@ impl Catalogue {
                     .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         };
         if !is_name(&connector.key) {
-            return invalid("its key must be 1-20 of a-z, 0-9 and single _");
+            return invalid("its key must be 1-20 of a-z, 0-9 and single _, a letter first");
         }
         if connector.mode == Mode::Allowlist && !connector.trusted {
             return invalid("mode `allowlist` needs trusted = true");
@@ -227,6 +228,18 @@ mod tests {
     fn a_misspelt_connector_stops_the_start() {
         let error = Catalogue::load(&["slak"], true).unwrap_err();
         assert_eq!(error, CatalogueError::Unknown("slak".to_owned()));
+    }
+
+    #[test]
+    fn a_key_that_cannot_begin_a_tools_name_is_refused() {
+        for key in ["", "1password", "_x", "X", "a__b", "a-b"] {
+            let text = BASE.replace("\"x\"", &format!("{key:?}"));
+            assert!(
+                Catalogue::read("x.toml", &format!("{text}mode = \"deny\"")).is_err(),
+                "{key}"
+            );
+        }
+        assert!(read("mode = \"deny\"").is_ok());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::plain::plain;
 use super::validate::built;
 
 /// The rewritten schema, in bytes.
@@ -13,6 +14,7 @@ const SIZE_MAX: usize = 32 * 1024;
 const DEPTH_MAX: usize = 24;
 /// Subschemas, counted after references are put in place.
 const COUNT_MAX: usize = 1_000;
+/// The strictest provider's rule for the names of arguments.
 const PROPERTY_NAME_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +29,7 @@ pub enum WhyNot {
     RemoteReference,
     #[error("its schema refers to something that is not there")]
     BrokenReference,
-    #[error("an argument has a name that model providers refuse")]
+    #[error("an argument that it needs has a name that model providers refuse")]
     PropertyName,
     #[error("parts of its schema contradict each other")]
     Contradiction,
@@ -38,8 +40,8 @@ pub enum WhyNot {
 /// Rewrites a tool's input schema, or says why the tool must be left out.
 ///
 /// References to the schema itself are put in place (a recursive one accepts anything), alternatives
-/// and combinations at the top become one object, and keywords that only tools read are dropped.
-/// Nothing is ever fetched.
+/// and combinations at the top become one object, and what has no keyword that all providers share is
+/// said in words. Nothing is ever fetched.
 pub fn acceptable(schema: &Map<String, Value>) -> Result<Map<String, Value>, WhyNot> {
     let root = Value::Object(schema.clone());
     let mut rewriter = Rewriter {
@@ -48,7 +50,7 @@ pub fn acceptable(schema: &Map<String, Value>) -> Result<Map<String, Value>, Why
         under_way: Vec::new(),
     };
     let top = match rewriter.schema(&root, 0)? {
-        Value::Object(top) => one_object(top)?,
+        Value::Object(top) => plain(&one_object(top)?)?,
         _ => return Err(WhyNot::NotAnObject),
     };
     if Value::Object(top.clone()).to_string().len() > SIZE_MAX {
@@ -192,9 +194,6 @@ impl Rewriter<'_> {
     ) -> Result<Map<String, Value>, WhyNot> {
         let mut out = Map::new();
         for (name, value) in map {
-            if named && !is_property_name(name) {
-                return Err(WhyNot::PropertyName);
-            }
             // A property that may not be there need not be shown.
             if named && *value == Value::Bool(false) {
                 continue;
@@ -205,7 +204,7 @@ impl Rewriter<'_> {
     }
 }
 
-fn is_property_name(name: &str) -> bool {
+pub(super) fn is_property_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=PROPERTY_NAME_MAX).contains(&name.len()) && name.chars().all(allowed)
 }
@@ -213,7 +212,7 @@ fn is_property_name(name: &str) -> bool {
 type Properties = Map<String, Value>;
 
 /// The top as one plain object: properties of all parts; of alternatives, only what all require.
-fn one_object(mut top: Map<String, Value>) -> Result<Map<String, Value>, WhyNot> {
+pub(super) fn one_object(mut top: Map<String, Value>) -> Result<Map<String, Value>, WhyNot> {
     let (properties, required) = flattened(&top)?;
     for name in [
         "anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const",
@@ -301,7 +300,7 @@ fn flattened(part: &Map<String, Value>) -> Result<(Properties, Vec<String>), Why
     Ok((properties, required))
 }
 
-fn names(list: Option<&Value>) -> Vec<String> {
+pub(super) fn names(list: Option<&Value>) -> Vec<String> {
     let list = list.and_then(Value::as_array).into_iter().flatten();
     list.filter_map(Value::as_str).map(str::to_owned).collect()
 }

@@ -7,15 +7,37 @@ fn rewritten(schema: Value) -> Result<Value, WhyNot> {
     acceptable(schema.as_object().unwrap()).map(Value::Object)
 }
 
+/// A value of which nothing is known.
+fn anything() -> Value {
+    let one = [
+        json!({"type": "string"}),
+        json!({"type": "number"}),
+        json!({"type": "boolean"}),
+        json!({"type": "object", "properties": {}}),
+    ];
+    let list = json!({"type": "array", "items": {"anyOf": one}});
+    let mut all = one.to_vec();
+    all.push(list);
+    json!({"anyOf": all})
+}
+
 #[test]
-fn a_plain_schema_stays_as_it_is() {
+fn a_plain_schema_stays_as_it_is_but_for_rules_that_are_said_in_words() {
     let schema = json!({
         "type": "object",
         "properties": {"text": {"type": "string", "format": "made-up", "default": {"$ref": "x"}}},
         "required": ["text"],
         "additionalProperties": false
     });
-    assert_eq!(rewritten(schema.clone()), Ok(schema));
+    let shown = json!({
+        "type": "object",
+        "properties": {"text": {
+            "type": "string", "description": "(format made-up; default {\"$ref\":\"x\"})"
+        }},
+        "required": ["text"]
+    });
+    assert_eq!(rewritten(schema), Ok(shown.clone()));
+    assert_eq!(rewritten(shown.clone()), Ok(shown), "once is enough");
 }
 
 #[test]
@@ -69,11 +91,11 @@ fn a_recursive_reference_accepts_anything_below() {
     }}});
     assert_eq!(
         rewritten(schema),
-        Ok(json!({"type": "object", "properties": {"below": {}}}))
+        Ok(json!({"type": "object", "properties": {"below": anything()}}))
     );
     let root = json!({"type": "object", "properties": {"below": {"$ref": "#"}}});
     let expected = json!({"type": "object", "properties": {"below": {
-        "type": "object", "properties": {"below": {}}
+        "type": "object", "properties": {"below": anything()}
     }}});
     assert_eq!(rewritten(root), Ok(expected));
 }
@@ -99,7 +121,7 @@ fn alternatives_at_the_top_become_one_object() {
                 "properties": {
                     "base": {"type": "string"},
                     "id": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
-                    "both": {"type": "null"}
+                    "both": {"type": "string", "nullable": true}
                 },
                 "required": ["base", "both"]
             }))
@@ -114,7 +136,9 @@ fn parts_at_the_top_are_joined_unless_they_contradict() {
         {"$ref": "#/$defs/B"}
     ], "$defs": {"B": {"type": "object", "properties": {"b": {}}, "required": ["b"]}}});
     let expected = json!({
-        "type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a", "b"]
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": anything()},
+        "required": ["a", "b"]
     });
     assert_eq!(rewritten(schema), Ok(expected));
     let contradiction = json!({"allOf": [
@@ -157,7 +181,10 @@ fn what_cannot_be_rewritten_says_why() {
         ),
         (json!({"properties": {"a": {"$ref": 5}}}), WhyNot::Malformed),
         (json!({"properties": {"a": "string"}}), WhyNot::Malformed),
-        (json!({"properties": {"a b": {}}}), WhyNot::PropertyName),
+        (
+            json!({"properties": {"a b": {}}, "required": ["a b"]}),
+            WhyNot::PropertyName,
+        ),
         (
             json!({"properties": {"a": {"anyOf": []}}}),
             WhyNot::Malformed,

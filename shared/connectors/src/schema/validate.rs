@@ -1,7 +1,7 @@
 //! Arguments against a tool's own schema, with a sentence about the first thing that is wrong.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{PatternOptions, ValidationError, Validator};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
 /// Enough for any honest pattern; a server's pattern must not keep us busy.
@@ -21,15 +21,25 @@ pub fn validate(arguments: &Value, schema: &Map<String, Value>) -> Result<(), St
         .map_err(|error| sentence(&error))
 }
 
-/// `None` if the schema is no schema, or refers to what is not in it.
+/// `None` if the schema is no schema, or refers to what is not in it. One that does not name its
+/// dialect and is none in the latest may be one in an older: many servers write those.
 pub(super) fn built(schema: &Map<String, Value>) -> Option<Validator> {
-    let patterns = PatternOptions::fancy_regex()
-        .backtrack_limit(BACKTRACKS_MAX)
-        .size_limit(PATTERN_MAX);
-    let options = jsonschema::options()
-        .offline()
-        .with_pattern_options(patterns);
-    options.build(&Value::Object(schema.clone())).ok()
+    let options = || {
+        let patterns = PatternOptions::fancy_regex()
+            .backtrack_limit(BACKTRACKS_MAX)
+            .size_limit(PATTERN_MAX);
+        jsonschema::options()
+            .offline()
+            .with_pattern_options(patterns)
+    };
+    let value = Value::Object(schema.clone());
+    if let Ok(validator) = options().build(&value) {
+        return Some(validator);
+    }
+    let named = schema.contains_key("$schema");
+    let older = [Draft::Draft7, Draft::Draft4];
+    let mut older = older.into_iter().filter(|_| !named);
+    older.find_map(|draft| options().with_draft(draft).build(&value).ok())
 }
 
 fn sentence(error: &ValidationError<'_>) -> String {
@@ -185,6 +195,20 @@ mod tests {
             )
             .is_err()
         );
+    }
+
+    #[test]
+    fn a_schema_of_an_older_dialect_that_does_not_say_so_is_read_as_what_it_is() {
+        let tuple =
+            json!({"properties": {"a": {"items": [{"type": "string"}, {"type": "integer"}]}}});
+        assert_eq!(check(json!({"a": ["x", 1]}), tuple.clone()), Ok(()));
+        assert!(check(json!({"a": [1, 1]}), tuple).is_err());
+        let bound = json!({"properties": {"a": {"minimum": 0, "exclusiveMinimum": true}}});
+        assert_eq!(check(json!({"a": 1}), bound.clone()), Ok(()));
+        assert!(check(json!({"a": 0}), bound.clone()).is_err());
+        let mut named = bound;
+        named["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+        assert!(check(json!({"a": 1}), named).is_err());
     }
 
     #[test]

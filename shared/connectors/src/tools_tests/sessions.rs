@@ -248,6 +248,33 @@ async fn a_list_without_end_or_with_too_many_tools_is_refused() {
 }
 
 #[tokio::test]
+async fn a_bad_output_schema_loses_neither_the_list_nor_its_tool() {
+    let bench = Bench::new().await;
+    let bad = [
+        json!(5),
+        json!("object"),
+        json!([]),
+        json!({"type": "nonsense"}),
+        json!({"$ref": "https://x.example/s.json"}),
+        json!({"type": "array", "items": {"pattern": "("}}),
+        json!(null),
+    ];
+    let with = |schema: &Value, n: usize| {
+        let mut tool = tool(&format!("t{n}"));
+        tool["outputSchema"] = schema.clone();
+        tool
+    };
+    let tools = bad.iter().enumerate().map(|(n, schema)| with(schema, n));
+    bench.server.set_tools(tools.collect(), 3);
+    let listed = bench.tools.list(&bench.target()).await.unwrap();
+    assert_eq!(listed.len(), bad.len());
+    // Nor does it change what was reviewed: nobody is shown it.
+    bench.server.set_tools(vec![tool("t0")], 3);
+    let plain = bench.tools.list(&bench.target()).await.unwrap();
+    assert_eq!(plain[0].hash().unwrap(), listed[0].hash().unwrap());
+}
+
+#[tokio::test]
 async fn a_tool_that_is_gone_or_changed_is_seen_before_the_claim() {
     let bench = Bench::new().await;
     let before = bench
