@@ -14,7 +14,7 @@ use crate::clock::now;
 use crate::drive::{Drive, invalid};
 use crate::execute::long_text;
 use crate::model::ModelCall;
-use crate::offer::OfferedTool;
+use crate::offer::{OfferedTool, safe_name};
 use crate::own::{self, ReadOn, WasRead};
 use crate::run::RunError;
 
@@ -33,8 +33,6 @@ pub(crate) struct Batch {
 /// the reads' own texts they share the step's row, which may have 400 KiB.
 const STEP_ARGUMENTS_MAX: usize = 128 * 1024;
 const STEP_STRUCTURED_MAX: usize = 48 * 1024;
-/// A tool's name as every provider accepts it.
-const NAME_MAX: usize = 64;
 
 /// A call after it was read and judged.
 enum Judged {
@@ -341,14 +339,6 @@ fn judge(drive: &Drive<'_, '_>, call: &ModelCall) -> (Canonical, Judged) {
             },
         ),
     }
-}
-
-/// A name that the model made up, as it can be stored and shown to any provider again: one that
-/// breaks their rules would make them refuse the whole conversation from then on.
-fn safe_name(name: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let name = name.chars().take(NAME_MAX);
-    name.map(|c| if safe(c) { c } else { '_' }).collect()
 }
 
 fn empty() -> Canonical {

@@ -1,6 +1,7 @@
 //! The tools that a person's turn is offered, and those it has to do without.
 
-use toshi_connectors::{names::Names, schema};
+use toshi_connectors::names::{Names, SHOWN_MAX as SHOWN_NAME_MAX};
+use toshi_connectors::schema;
 use toshi_core::{
     Access, Catalogue, ConnectionRow, Gate, Role, ToolRow, UserId, Verdict, blocked_words,
 };
@@ -26,10 +27,21 @@ pub(crate) struct OfferedTool {
     pub access: Access,
 }
 
+/// Tools in one prompt: the fewest that a provider takes are 128, and some are our own.
+const SHOWN_MAX: usize = 120;
+/// All of them together, in bytes: a third of the smallest context window.
+const SHOWN_BYTES_MAX: usize = 128 * 1024;
+/// One tool's description, in characters: longer ones are refused by a provider.
+const DESCRIPTION_MAX: usize = 1_024;
+/// Tools that a sentence names.
+const NAMED_MAX: usize = 5;
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offer {
     tools: Vec<OfferedTool>,
     shown: Vec<ModelTool>,
+    /// Bytes of what is shown.
+    bytes: usize,
     /// Sentences on what is missing and why, for the prompt.
     missing: Vec<String>,
     /// Connections with a tool whose definition changed.
@@ -54,6 +66,12 @@ impl Offer {
             if types.contains(&connection.connector.as_str()) {
                 // Two accounts behind one name could not be told apart by the model.
                 tracing::warn!(connection = %connection.connection, "a second connection of a type is not offered");
+                if connection.roles.contains(&person.role) {
+                    let title = title(catalogue, connection);
+                    offer.missing.push(format!(
+                        "{title}: only one of its connections is used here."
+                    ));
+                }
                 continue;
             }
             types.push(&connection.connector);
@@ -72,9 +90,8 @@ impl Offer {
     ) {
         let killed = toolbox.is_killed(connection);
         let gate = Gate::new(catalogue, connection, person.role, &person.user, killed);
-        let title = catalogue
-            .get(&connection.connector)
-            .map_or("A tool", |entry| entry.title.as_str());
+        let title = title(catalogue, connection);
+        let (mut unfit, mut too_many) = (Vec::new(), Vec::new());
         if connection.roles.contains(&person.role) && (!connection.usable || killed) {
             let why = if killed {
                 "calls to it are stopped at the moment"
@@ -100,6 +117,7 @@ impl Offer {
                             self.withheld.push(connection.clone());
                         }
                         let words = blocked_words(why);
+                        let tool = safe_name(tool);
                         self.missing
                             .push(format!("{title}: {tool} is not available: {words}."));
                     }
@@ -107,6 +125,7 @@ impl Offer {
                 }
             }
             let Some(name) = names.shown(&connection.connector, tool) else {
+                unfit.push(tool);
                 continue;
             };
             let shown = match access {
@@ -117,6 +136,7 @@ impl Offer {
                 Ok(schema) => schema,
                 Err(why) => {
                     tracing::warn!(%why, tool, connection = %connection.connection, "a tool's schema is not acceptable to model providers; the tool is left out");
+                    unfit.push(tool);
                     continue;
                 }
             };
@@ -125,17 +145,36 @@ impl Offer {
                 Access::Read => "",
                 Access::Write => " It changes something: a person is asked before it is run.",
             };
-            self.shown.push(ModelTool {
+            let room = DESCRIPTION_MAX - note.len();
+            let model_tool = ModelTool {
                 name: name.to_owned(),
-                description: format!("{description}{note}"),
+                description: format!("{}{note}", cut(&description, room)),
                 schema,
-            });
+            };
+            let size = model_tool.size();
+            if self.shown.len() == SHOWN_MAX || self.bytes + size > SHOWN_BYTES_MAX {
+                tracing::warn!(tool, connection = %connection.connection, "there are more tools than a model can be shown; one is left out");
+                too_many.push(tool);
+                continue;
+            }
+            self.bytes += size;
+            self.shown.push(model_tool);
             self.tools.push(OfferedTool {
                 name: name.to_owned(),
                 connection: connection.clone(),
                 row: row.clone(),
                 access,
             });
+        }
+        let why = [
+            (unfit, "cannot be described to the model"),
+            (too_many, "would be more than the model can be shown"),
+        ];
+        for (tools, why) in why.into_iter().filter(|(tools, _)| !tools.is_empty()) {
+            self.missing.push(format!(
+                "{title}: {} cannot be used here: they {why}.",
+                listed(&tools)
+            ));
         }
     }
 
@@ -155,3 +194,41 @@ impl Offer {
         &self.withheld
     }
 }
+
+fn title<'c>(catalogue: &'c Catalogue, connection: &ConnectionRow) -> &'c str {
+    let entry = catalogue.get(&connection.connector);
+    entry.map_or("A tool", |entry| entry.title.as_str())
+}
+
+/// A server chose these names: they stand in a system message as names and nothing else.
+fn listed(tools: &[&str]) -> String {
+    let named: Vec<String> = tools
+        .iter()
+        .take(NAMED_MAX)
+        .map(|tool| safe_name(tool))
+        .collect();
+    match tools.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// A text of at most so many characters.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
+    }
+}
+
+/// A name that somebody else made up, as it can be stored and shown to any provider again: one that
+/// breaks their rules would make them refuse the whole conversation from then on.
+pub(crate) fn safe_name(name: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name = name.chars().take(SHOWN_NAME_MAX);
+    name.map(|c| if safe(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+#[path = "offer_tests.rs"]
+mod tests;

@@ -46,6 +46,14 @@ pub(crate) struct ModelTool {
     pub schema: Map<String, Value>,
 }
 
+impl ModelTool {
+    /// What it takes of a prompt, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        let schema = serde_json::to_string(&self.schema).map_or(0, |schema| schema.len());
+        self.name.len() + self.description.len() + schema
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Prompt {
     pub messages: Vec<PromptMessage>,
