@@ -35,7 +35,20 @@ pub(super) fn next_step(request: &Request) -> Step {
     let since = asked.map_or(&request.messages[..], |place| {
         &request.messages[place + 1..]
     });
-    if let Some(report) = report_of_named(&request.messages).or_else(|| report(since)) {
+    let message = match asked.map(|place| &request.messages[place]) {
+        Some(Message::User { content }) => content.text(),
+        _ => String::new(),
+    };
+    let steps = understand(&message);
+    let named = report_of_named(&request.messages);
+    let done = since.iter().filter(|message| has_calls(message)).count();
+    if named.is_none()
+        && done > 0
+        && let Some(wishes) = steps.as_ref().and_then(|steps| steps.get(done))
+    {
+        return plan(wishes, request);
+    }
+    if let Some(report) = named.or_else(|| report(since)) {
         return Step::Say(report);
     }
     let spoken = since.iter().any(|message| match message {
@@ -50,14 +63,14 @@ pub(super) fn next_step(request: &Request) -> Step {
         let earlier = report(&request.messages);
         return Step::Say(earlier.unwrap_or_else(|| "There is nothing more to tell.".to_owned()));
     }
-    let message = match asked.map(|place| &request.messages[place]) {
-        Some(Message::User { content }) => content.text(),
-        _ => String::new(),
-    };
-    match understand(&message) {
-        Some(wishes) => plan(&wishes, request),
-        None => Step::Say(HELP.to_owned()),
+    match steps.as_deref() {
+        Some([first, ..]) => plan(first, request),
+        Some([]) | None => Step::Say(HELP.to_owned()),
     }
+}
+
+fn has_calls(message: &Message) -> bool {
+    matches!(message, Message::Assistant { tool_calls: Some(calls), .. } if !calls.is_empty())
 }
 
 /// Calls the first offered reading tool once more.

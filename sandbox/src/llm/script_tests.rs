@@ -93,6 +93,27 @@ fn it_reads_on_in_the_last_long_result_part_by_part() {
 }
 
 #[test]
+fn the_wishes_after_then_are_called_when_the_first_have_their_results() {
+    let post = |text: &str| json!({"channel": "#general", "text": text});
+    let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "{\"ok\":true}"});
+    let call = |id: &str, text: &str| {
+        let calls = [called(id, "demo__post_message", post(text))];
+        json!({"role": "assistant", "content": null, "tool_calls": calls})
+    };
+    let user = r##"post "One" to #general, then post "Two" to #general"##;
+    let mut history = vec![json!({"role": "user", "content": user})];
+    for (id, text) in [("a", "One"), ("b", "Two")] {
+        let Step::Call(calls) = step(json!(history), tools()) else {
+            panic!("no call for {text}");
+        };
+        assert_eq!(calls.len(), 1);
+        assert_eq!(calls[0].arguments["text"], text);
+        history.extend([call(id, text), result(id)]);
+    }
+    assert!(said(step(json!(history), tools())).starts_with("Posted “Two”"));
+}
+
+#[test]
 fn without_the_tool_it_says_so_and_calls_nothing() {
     let messages = json!([{"role": "user", "content": "what channels are there"}]);
     assert!(said(step(messages, json!([]))).contains("no tool"));

@@ -24,8 +24,8 @@ enum Token {
     Word(String),
 }
 
-/// What a message asks for; `None` if it is none of the known sentences.
-pub(super) fn understand(message: &str) -> Option<Vec<Wish>> {
+/// What a message asks for, step by step; `None` if it is none of the known sentences.
+pub(super) fn understand(message: &str) -> Option<Vec<Vec<Wish>>> {
     let tokens = tokens(message)?;
     if let Some(words) = words(&tokens)
         && matches!(
@@ -33,23 +33,31 @@ pub(super) fn understand(message: &str) -> Option<Vec<Wish>> {
             ["what" | "which", "channels", "are", "there"] | ["list", "channels"]
         )
     {
-        return Some(vec![Wish::Channels]);
+        return Some(vec![vec![Wish::Channels]]);
     }
     if words(&tokens).is_some_and(|words| words == ["read", "on"]) {
-        return Some(vec![Wish::ReadOn]);
+        return Some(vec![vec![Wish::ReadOn]]);
     }
+    let mut steps = Vec::new();
     let mut wishes = Vec::new();
     let mut rest = tokens.as_slice();
-    loop {
+    for _ in 0..MOST_WISHES {
         let (wish, after) = wish(rest, !wishes.is_empty())?;
         wishes.push(wish);
         rest = match after {
-            [] => break,
+            [] => {
+                steps.push(wishes);
+                return Some(steps);
+            }
             [Token::Word(and), more @ ..] if and == "and" => more,
+            [Token::Word(then), more @ ..] if then == "then" => {
+                steps.push(std::mem::take(&mut wishes));
+                more
+            }
             _ => return None,
         };
     }
-    (wishes.len() <= MOST_WISHES).then_some(wishes)
+    None
 }
 
 fn words(tokens: &[Token]) -> Option<Vec<&str>> {
@@ -173,8 +181,18 @@ mod tests {
             ),
         ];
         for (message, wishes) in rows {
-            assert_eq!(understand(message), Some(wishes), "{message}");
+            assert_eq!(understand(message), Some(vec![wishes]), "{message}");
         }
+    }
+
+    #[test]
+    fn then_begins_another_step() {
+        let steps = vec![
+            vec![post("X", "#c"), post("Y", "#d")],
+            vec![Wish::Read("#c".into())],
+        ];
+        let message = r##"post "X" to #c and "Y" to #d, then read #c"##;
+        assert_eq!(understand(message), Some(steps));
     }
 
     #[test]
@@ -188,6 +206,7 @@ mod tests {
             r#"post "" to #c"#,
             r#"do not post "X" to #c"#,
             r#"post "X" to #c and then sing"#,
+            r#"post "X" to #c then "Y" to #d"#,
             "read #",
             "what channels are there and why",
         ];
