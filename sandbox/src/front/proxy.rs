@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     body::{Body, Bytes},
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 
@@ -112,6 +112,11 @@ const NO_ROUTE: &[u8] = b"Missing Authentication Token";
 
 async fn take(request: Request, limit: usize) -> Result<(Parts, Bytes), Problem> {
     let (parts, body) = request.into_parts();
+    if parts.headers.get_all(header::AUTHORIZATION).iter().count() > 1 {
+        return Err(Problem::bad_request(
+            "There must be one Authorization header.",
+        ));
+    }
     let body = axum::body::to_bytes(body, limit)
         .await
         .map_err(|_| Problem::too_large(limit))?;

@@ -105,6 +105,20 @@ async fn a_request_reaches_the_deployed_api_as_it_was_sent() -> anyhow::Result<(
 }
 
 #[tokio::test]
+async fn two_authorization_headers_are_refused_and_neither_wins() -> anyhow::Result<()> {
+    let here = Here::start().await?;
+    let (emulator, seen) = emulator().await?;
+    here.deploy(&stack(&emulator))?;
+    for path in ["/v1/chat", "/v1/me"] {
+        let request = here.http.post(here.at(path)).bearer_auth("one");
+        let response = request.header("authorization", "Bearer two").send().await?;
+        assert_eq!(problem(response).await?, (400, "bad_request".to_owned()));
+    }
+    assert_eq!(seen.lock().unwrap().len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_body_that_is_too_large_is_refused_before_it_is_passed_on() -> anyhow::Result<()> {
     let here = Here::start().await?;
     let (emulator, seen) = emulator().await?;
