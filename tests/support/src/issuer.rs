@@ -143,6 +143,15 @@ impl Issuer {
         self.signer().sign(claims)
     }
 
+    /// Signs with our key and names another one.
+    pub fn sign_as(&self, kid: &str, claims: &Value) -> String {
+        let signer = Signer {
+            kid: kid.to_owned(),
+            ..self.signer()
+        };
+        signer.sign(claims)
+    }
+
     /// A good token of this person.
     pub fn token(&self, subject: &str) -> String {
         self.sign(&self.claims(subject))

@@ -2,16 +2,20 @@
 //!
 //! The person is found by the token's issuer and subject before the token is believed; only the
 //! school that this leads to says which issuer and audience it accepts, and only then are that
-//! issuer's keys fetched. So nothing is ever fetched from an address that a caller made up. Role and
-//! status come from the user's row alone, read on every request.
+//! issuer's keys fetched. So nothing is ever fetched from an address that a caller made up. Whoever
+//! is not found is told so after the signature holds, under the keys of an issuer that some school
+//! accepts: a token that anybody can write tells nobody who exists. Role and status come from the
+//! user's row alone, read on every request.
 
 mod kept;
 mod keys;
 mod token;
 
+use std::sync::Arc;
+
 use axum::http::{HeaderMap, header};
 use toshi_core::{Actor, Millis, Role, TenantId, UserId};
-use toshi_store::{IdentityRow, PersonStatus, Store, TenantRow, UserRow};
+use toshi_store::{IdentityRow, IssuerRow, PersonStatus, Store, TenantRow, UserRow};
 
 use crate::{Code, Problem};
 use kept::Kept;
@@ -22,7 +26,6 @@ use token::Token;
 const KEPT_MS: i64 = 5 * 60 * 1000;
 const PEOPLE_MAX: usize = 4_096;
 const SCHOOLS_MAX: usize = 1_024;
-const OPERATOR_ISSUERS_MAX: usize = 16;
 /// An `Authorization` header, in bytes.
 const HEADER_MAX: usize = 8 * 1024;
 
@@ -93,8 +96,8 @@ pub struct Identity {
     keys: IssuerKeys,
     people: Kept<(String, String), Vec<IdentityRow>>,
     schools: Kept<TenantId, TenantRow>,
-    /// Audiences by issuer that an operator's token may have.
-    operator_audiences: Kept<String, Vec<String>>,
+    /// What all schools accept together.
+    accepted: Kept<(), Arc<[IssuerRow]>>,
 }
 
 impl Identity {
@@ -105,7 +108,7 @@ impl Identity {
             keys: IssuerKeys::new(http, dev),
             people: Kept::new(PEOPLE_MAX, KEPT_MS),
             schools: Kept::new(SCHOOLS_MAX, KEPT_MS),
-            operator_audiences: Kept::new(OPERATOR_ISSUERS_MAX, KEPT_MS),
+            accepted: Kept::new(1, KEPT_MS),
         }
     }
 
@@ -132,17 +135,10 @@ impl Identity {
     pub async fn signed(&self, headers: &HeaderMap, now: Millis) -> Result<Signed, Problem> {
         let token = Token::read(bearer(headers)?)?;
         let rows = self.identities(&token, now).await?;
-        let signed = match choose(&rows, token.tenant())? {
-            Chosen::School(tenant, user) => {
+        let signed = match choose(&rows, token.tenant()) {
+            Ok(Chosen::School(tenant, user)) => {
                 let tenant = self.school(tenant, now).await?;
-                let issuer = token.issuer();
-                let audiences: Vec<&str> = tenant
-                    .issuers
-                    .iter()
-                    .filter(|row| row.issuer == issuer)
-                    .map(|row| row.audience.as_str())
-                    .collect();
-                self.check(&token, &audiences, now).await?;
+                self.check(&token, &tenant.issuers, now).await?;
                 // Said only to someone who proved to be from that school.
                 if !tenant.active {
                     return Err(Problem::new(Code::TenantInactive));
@@ -152,11 +148,13 @@ impl Identity {
                     user: user.clone(),
                 })
             }
-            Chosen::Platform(user) => {
-                let audiences = self.operator_audiences(token.issuer(), now).await?;
-                let audiences: Vec<&str> = audiences.iter().map(String::as_str).collect();
-                self.check(&token, &audiences, now).await?;
+            Ok(Chosen::Platform(user)) => {
+                self.check_anywhere(&token, now).await?;
                 Signed::Operator(Operator { user: user.clone() })
+            }
+            Err(problem) => {
+                self.check_anywhere(&token, now).await?;
+                return Err(problem);
             }
         };
         note(&signed);
@@ -173,17 +171,39 @@ impl Identity {
         }
     }
 
+    /// Whether the token is genuine and for us, by what `accepted` says of its issuer.
     async fn check(
         &self,
         token: &Token<'_>,
-        audiences: &[&str],
+        accepted: &[IssuerRow],
         now: Millis,
     ) -> Result<(), Problem> {
+        let audiences: Vec<&str> = accepted
+            .iter()
+            .filter(|row| row.issuer == token.issuer())
+            .map(|row| row.audience.as_str())
+            .collect();
         if audiences.is_empty() {
             return Err(Problem::new(Code::TokenInvalid));
         }
         let key = self.keys.find(token.issuer(), token.kid(), now).await?;
-        token.verify(&key, audiences, now)
+        token.verify(&key, &audiences, now)
+    }
+
+    /// The same for a token of nobody's school: an operator signs in where some school's people do,
+    /// and their own row names the issuer; a stranger has no row at all.
+    async fn check_anywhere(&self, token: &Token<'_>, now: Millis) -> Result<(), Problem> {
+        let accepted = match self.accepted.get(&(), now) {
+            Some(accepted) => accepted,
+            None => {
+                let schools = self.store.tenants().await?;
+                let rows = schools.into_iter().flat_map(|school| school.issuers);
+                let accepted: Arc<[IssuerRow]> = rows.collect();
+                self.accepted.put((), Arc::clone(&accepted), now);
+                accepted
+            }
+        };
+        self.check(token, &accepted, now).await
     }
 
     async fn identities(
@@ -196,11 +216,10 @@ impl Identity {
             return Ok(rows);
         }
         let rows = self.store.identities(&name.0, &name.1).await?;
-        if rows.is_empty() {
-            // Not kept: a stranger must not push out those who belong here.
-            return Err(Problem::new(Code::UnknownPerson));
+        // A stranger is not kept: they must not push out those who belong here.
+        if !rows.is_empty() {
+            self.people.put(name, rows.clone(), now);
         }
-        self.people.put(name, rows.clone(), now);
         Ok(rows)
     }
 
@@ -209,30 +228,10 @@ impl Identity {
             return Ok(row);
         }
         let row = self.store.tenant_row(tenant).await?;
-        let row = row.ok_or_else(|| Problem::new(Code::UnknownPerson))?;
+        // A person's row that names no school: as if the school accepted no issuer.
+        let row = row.ok_or_else(|| Problem::new(Code::TokenInvalid))?;
         self.schools.put(tenant.clone(), row.clone(), now);
         Ok(row)
-    }
-
-    /// An operator signs in where some school's people do; their own row names the issuer.
-    async fn operator_audiences(&self, issuer: &str, now: Millis) -> Result<Vec<String>, Problem> {
-        let name = issuer.to_owned();
-        if let Some(audiences) = self.operator_audiences.get(&name, now) {
-            return Ok(audiences);
-        }
-        let mut audiences: Vec<String> = self
-            .store
-            .tenants()
-            .await?
-            .into_iter()
-            .flat_map(|tenant| tenant.issuers)
-            .filter(|row| row.issuer == issuer)
-            .map(|row| row.audience)
-            .collect();
-        audiences.sort_unstable();
-        audiences.dedup();
-        self.operator_audiences.put(name, audiences.clone(), now);
-        Ok(audiences)
     }
 }
 
@@ -275,10 +274,11 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     let value = values
         .next()
         .ok_or_else(|| Problem::new(Code::TokenMissing))?;
+    // Two are refused: whoever stands before us may have looked at the other one.
     let text = value
         .to_str()
         .ok()
-        .filter(|text| text.len() <= HEADER_MAX)
+        .filter(|text| text.len() <= HEADER_MAX && values.next().is_none())
         .ok_or_else(|| Problem::new(Code::TokenInvalid))?;
     match text.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim()),
@@ -350,5 +350,9 @@ mod tests {
             bearer(&HeaderMap::new()).unwrap_err().code(),
             Code::TokenMissing
         );
+        let mut two = HeaderMap::new();
+        two.append("authorization", "Bearer abc".parse().unwrap());
+        two.append("authorization", "Bearer abc".parse().unwrap());
+        assert_eq!(bearer(&two).unwrap_err().code(), Code::TokenInvalid);
     }
 }

@@ -12,6 +12,9 @@ use crate::{Code, Problem};
 
 /// What a token's header may say.
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::RS256, Algorithm::ES256];
+/// What an issuer may call an access token in its header; one that says nothing is believed for its
+/// audience. Other kinds of tokens of the same issuer say what they are, and none is one of these.
+const KINDS: [&str; 3] = ["at+jwt", "application/at+jwt", "JWT"];
 /// How far the issuer's clock and ours may be apart, in seconds.
 const LEEWAY_S: i64 = 30;
 
@@ -69,6 +72,10 @@ impl<'a> Token<'a> {
         let header: Header = decode(header)?;
         // Extensions that must be understood: we understand none.
         if !ALGORITHMS.contains(&header.alg) || header.crit.is_some() {
+            return None;
+        }
+        let is_listed = |typ: &String| KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(typ));
+        if !header.typ.as_ref().is_none_or(is_listed) {
             return None;
         }
         Some(Self {
@@ -153,9 +160,13 @@ mod tests {
     const CLAIMS: &str = r#"{"iss":"https://i","sub":"s","aud":"a","exp":1}"#;
 
     #[test]
-    fn only_listed_algorithms_with_a_key_id_are_read() {
+    fn only_listed_algorithms_and_kinds_with_a_key_id_are_read() {
         assert!(Token::parse(&token(r#"{"alg":"RS256","kid":"k"}"#, CLAIMS)).is_some());
         assert!(Token::parse(&token(r#"{"alg":"ES256","kid":"k"}"#, CLAIMS)).is_some());
+        for kind in ["at+jwt", "AT+JWT", "application/at+jwt", "JWT", "jwt"] {
+            let header = format!(r#"{{"alg":"RS256","kid":"k","typ":"{kind}"}}"#);
+            assert!(Token::parse(&token(&header, CLAIMS)).is_some(), "{kind}");
+        }
         for header in [
             r#"{"alg":"none","kid":"k"}"#,
             r#"{"alg":"None","kid":"k"}"#,
@@ -163,6 +174,9 @@ mod tests {
             r#"{"alg":"RS512","kid":"k"}"#,
             r#"{"alg":"RS256"}"#,
             r#"{"alg":"RS256","kid":"k","crit":["b64"]}"#,
+            r#"{"alg":"RS256","kid":"k","typ":"logout+jwt"}"#,
+            r#"{"alg":"RS256","kid":"k","typ":"dpop+jwt"}"#,
+            r#"{"alg":"RS256","kid":"k","typ":""}"#,
             "{}",
         ] {
             assert!(Token::parse(&token(header, CLAIMS)).is_none(), "{header}");

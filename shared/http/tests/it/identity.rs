@@ -179,7 +179,7 @@ async fn strangers_and_those_who_left_do_not_come_in() {
     let stranger = Issuer::start().await;
     assert_eq!(
         scene.code(&stranger.token("ann")).await,
-        Code::UnknownPerson,
+        Code::TokenInvalid,
         "an issuer that nobody listed"
     );
     assert_eq!(stranger.fetches(), 0, "nothing is fetched from it");
@@ -196,6 +196,40 @@ async fn strangers_and_those_who_left_do_not_come_in() {
     let school = scene.stage.store.school(&scene.lakeside);
     school.put_user(&row).await.unwrap();
     assert_eq!(scene.code(&token).await, Code::PersonInactive);
+}
+
+#[tokio::test]
+async fn a_token_that_anybody_can_write_tells_nobody_who_exists() {
+    let scene = Scene::new().await;
+    scene
+        .stage
+        .person(&scene.lakeside, &scene.issuer.url, "two", Role::Teacher)
+        .await;
+    let hilltop = TenantId::from_stored("hilltop").unwrap();
+    scene
+        .stage
+        .person(&hilltop, &scene.issuer.url, "two", Role::Teacher)
+        .await;
+    let forger = Issuer::start().await;
+    for (subject, claim) in [
+        ("ann", None),
+        ("ann", Some("hilltop")),
+        ("ann", Some("no-school")),
+        ("bob", None),
+        ("bob", Some("lakeside")),
+        ("two", None),
+        ("two", Some("no-school")),
+    ] {
+        let mut claims = scene.issuer.claims(subject);
+        if let Some(claim) = claim {
+            claims["tenant"] = json!(claim);
+        }
+        let token = forger.sign_as(&scene.issuer.kid(), &claims);
+        let seen = scene.code(&token).await;
+        assert_eq!(seen, Code::TokenInvalid, "{subject} {claim:?}");
+    }
+    let several = scene.issuer.token("two");
+    assert_eq!(scene.code(&several).await, Code::WrongTenant, "once signed");
 }
 
 #[tokio::test]
