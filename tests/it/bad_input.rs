@@ -41,6 +41,12 @@ async fn a_message_that_cannot_be_right_is_refused_in_words() {
     };
     let message = |value: Value| with("messages", json!([value]));
     let long = "a".repeat(33 * 1024);
+    let regenerated = {
+        let mut body = good.clone();
+        body["trigger"] = json!("regenerate-message");
+        body["messageId"] = json!("never-there");
+        body.to_string().into_bytes()
+    };
     let json = "application/json";
     let cases: Vec<(&str, &str, Vec<u8>, u16, &str)> = vec![
         ("half", json, br#"{"id":"#.to_vec(), 400, "malformed_json"),
@@ -123,7 +129,7 @@ async fn a_message_that_cannot_be_right_is_refused_in_words() {
         (
             "nothing to regenerate",
             json,
-            with("trigger", json!("regenerate-message")),
+            regenerated,
             400,
             "bad_request",
         ),

@@ -44,13 +44,8 @@ impl Agent {
         };
         let (open, inbox) = tokio::try_join!(school.open_turns(meta), school.inbox(conversation))?;
         let running = running(&open, &inbox, now()).is_some();
-        let full = page.messages.len() == limit;
-        let next = page
-            .messages
-            .first()
-            .filter(|_| full)
-            .map(|row| row.seq)
-            .filter(|seq| *seq > 1);
+        let first = page.messages.first().map(|row| row.seq);
+        let next = first.filter(|seq| *seq > 1);
         let waiting = if before.is_none() {
             inbox.as_slice()
         } else {

@@ -50,21 +50,10 @@ impl Agent {
         writer: &mut Writer,
         mut tell: impl FnMut(&mut Writer) -> bool,
     ) -> Result<Option<TurnRow>, StoreError> {
-        let school = self.store.school(tenant);
         let until = now().plus(FOLLOW_MS);
         loop {
-            // In this order: when the turn is done, all of its steps are there to be read.
-            let turn = school.turn(conversation, followed.turn).await?;
-            let steps = school.steps_of(conversation, followed.turn).await?;
-            let ids: Vec<ApprovalId> = steps.iter().flat_map(StepRow::approvals).collect();
-            let approvals = school.approvals_in(conversation, &ids).await?;
-            for step in steps.iter().filter(|step| !is_failure(turn.as_ref(), step)) {
-                writer.step(step, &approvals);
-            }
-            if turn
-                .as_ref()
-                .is_some_and(|turn| rests(turn, followed, &steps, &approvals))
-            {
+            let Seen { turn, rests } = self.look(tenant, conversation, followed, writer).await?;
+            if rests {
                 return Ok(turn);
             }
             let listens = tell(writer);
@@ -77,6 +66,35 @@ impl Agent {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+
+    /// Tells all that is stored of a message.
+    pub(crate) async fn look(
+        &self,
+        tenant: &TenantId,
+        conversation: &ConversationId,
+        followed: Followed,
+        writer: &mut Writer,
+    ) -> Result<Seen, StoreError> {
+        let school = self.store.school(tenant);
+        // In this order: when the turn is done, all of its steps are there to be read.
+        let turn = school.turn(conversation, followed.turn).await?;
+        let steps = school.steps_of(conversation, followed.turn).await?;
+        let ids: Vec<ApprovalId> = steps.iter().flat_map(StepRow::approvals).collect();
+        let approvals = school.approvals_in(conversation, &ids).await?;
+        for step in steps.iter().filter(|step| !is_failure(turn.as_ref(), step)) {
+            writer.step(step, &approvals);
+        }
+        let rests = turn
+            .as_ref()
+            .is_some_and(|turn| rests(turn, followed, &steps, &approvals));
+        Ok(Seen { turn, rests })
+    }
+}
+
+/// A turn as it was seen, and whether nothing more will come by itself.
+pub(crate) struct Seen {
+    pub(crate) turn: Option<TurnRow>,
+    rests: bool,
 }
 
 /// A failed turn's last step is the sentence that the end of the stream tells.

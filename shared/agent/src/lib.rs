@@ -24,7 +24,9 @@ mod view;
 mod wiring;
 
 pub use agent::{Agent, AgentError, Settings};
-pub use chat::{Answer, ChatError, ChatRequest, ChatStream, Intent, Posted, RequestError};
+pub use chat::{
+    Answer, ChatError, ChatRequest, ChatStream, Intent, Posted, RequestError, Said, Shown,
+};
 pub use clock::now;
 pub use conversations::{Erased, Messages};
 pub use follow::Followed;

@@ -63,12 +63,7 @@ fn system(of: &Ingredients<'_>) -> String {
 
 /// The newest messages that fit, whole: a call is never parted from its result.
 fn window(of: &Ingredients<'_>) -> Vec<PromptMessage> {
-    let replaced = |row: &MessageRow| {
-        of.history
-            .meta
-            .as_ref()
-            .is_some_and(|meta| meta.is_replaced(row.seq))
-    };
+    let replaced = |row: &MessageRow| of.history.meta.as_ref().is_some_and(|meta| meta.hides(row));
     let mut blocks = Vec::new();
     let mut size = 0;
     let mut full = false;

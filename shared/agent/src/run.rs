@@ -375,6 +375,7 @@ impl Run<'_> {
                 turn: turn.turn,
                 author: MessageAuthor::Assistant { id: turn.answer },
                 at: now(),
+                answers: Some(turn.message_seq),
             });
         }
         commit.turn = Some(turn.clone());
@@ -500,12 +501,14 @@ impl Run<'_> {
                 turn: turn.turn,
                 author: user,
                 at: row.at,
+                answers: None,
             },
             MessageRow {
                 seq: seq + 1,
                 turn: turn.turn,
                 author: assistant,
                 at: row.at,
+                answers: None,
             },
         ];
         let commit = Commit {

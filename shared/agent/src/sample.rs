@@ -214,6 +214,7 @@ pub(crate) fn said(seq: u64, turn: TurnId, text: &str) -> MessageRow {
             text: text.to_owned(),
         },
         at: NOW,
+        answers: None,
     }
 }
 
@@ -223,6 +224,7 @@ pub(crate) fn answer(seq: u64, turn: TurnId, id: MessageId) -> MessageRow {
         turn,
         author: MessageAuthor::Assistant { id },
         at: NOW,
+        answers: None,
     }
 }
 

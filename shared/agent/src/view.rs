@@ -106,7 +106,7 @@ pub(crate) fn messages(history: &History, inbox: &[InboxRow]) -> Vec<Value> {
         !history
             .meta
             .as_ref()
-            .is_some_and(|meta| meta.is_replaced(row.seq))
+            .is_some_and(|meta| meta.hides(row))
     });
     let mut messages: Vec<Value> = shown
         .filter_map(|row| {

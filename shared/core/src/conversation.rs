@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClientId, ConversationId, Millis, TurnId, UserId};
+use crate::{ClientId, ConversationId, MessageRow, Millis, TurnId, UserId};
 
 /// A runner's lease: how long it holds without being renewed, and how often it is renewed.
 pub const LEASE_MS: i64 = 60_000;
@@ -78,6 +78,12 @@ impl ConversationRow {
             .any(|(from, to)| (*from..*to).contains(&seq))
     }
 
+    /// Whether the page and the prompt leave a message out. An answer goes with the message that it
+    /// answers, wherever it stands: what became of a request is not lost with a later message.
+    pub fn hides(&self, row: &MessageRow) -> bool {
+        self.is_replaced(row.answers.unwrap_or(row.seq))
+    }
+
     pub fn is_held(&self, now: Millis) -> bool {
         self.lease_until.is_some_and(|until| now < until)
     }
@@ -114,6 +120,7 @@ pub struct Lease {
 mod tests {
     use super::*;
     use crate::sample::{NOW, user};
+    use crate::{MessageAuthor, MessageId};
 
     fn row() -> ConversationRow {
         let client: ClientId = "chat-0001".parse().unwrap();
@@ -131,6 +138,27 @@ mod tests {
         let second = first.taken(NOW.plus(LEASE_MS));
         assert!(second.lease().fence > first.lease().fence);
         assert_eq!(second.lease().until, NOW.plus(2 * LEASE_MS));
+    }
+
+    #[test]
+    fn an_answer_is_hidden_with_the_message_that_it_answers() {
+        let answer = |answers| MessageRow {
+            seq: 5,
+            turn: TurnId::new(NOW, 1),
+            author: MessageAuthor::Assistant {
+                id: MessageId::new(NOW, 2),
+            },
+            at: NOW,
+            answers,
+        };
+        let mut later = row();
+        later.replace(3, 6);
+        assert!(later.hides(&answer(None)));
+        assert!(!later.hides(&answer(Some(1))), "of an earlier message");
+        let mut earlier = row();
+        earlier.replace(1, 4);
+        assert!(!earlier.hides(&answer(None)));
+        assert!(earlier.hides(&answer(Some(1))));
     }
 
     #[test]

@@ -153,6 +153,9 @@ pub struct MessageRow {
     #[serde(flatten)]
     pub author: MessageAuthor,
     pub at: Millis,
+    /// Of an answer that goes on after newer messages: the number of the message that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<u64>,
 }
 
 /// A message that came while another turn was running.

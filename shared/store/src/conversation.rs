@@ -1,28 +1,17 @@
 //! Conversations: their row, their lease, their messages.
 
-use std::collections::BTreeMap;
-
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 use toshi_core::{
-    Approval, ClientId, ConversationId, ConversationRow, InboxId, InboxRow, LEASE_MS, Lease,
-    MessageAuthor, MessageId, MessageRow, Millis, OpenTurn, StepRow, TurnId, TurnRow, TurnState,
-    UserId, UserMessageId,
+    ClientId, ConversationId, ConversationRow, InboxId, InboxRow, LEASE_MS, Lease, MessageAuthor,
+    MessageId, MessageRow, Millis, OpenTurn, StepRow, TurnId, TurnRow, TurnState, UserId,
+    UserMessageId,
 };
 
 use crate::item::{CommitError, Expression, Guard, Range, Transaction, from_item, n, s, to_item};
 use crate::keys::{self, Key, prefix};
 use crate::sweep::DueKind;
 use crate::{School, StoreError};
-
-/// What a prompt and a page are made from: the newest part of a conversation, oldest first.
-#[derive(Clone, Debug, Default)]
-pub struct History {
-    pub meta: Option<ConversationRow>,
-    pub messages: Vec<MessageRow>,
-    pub steps: Vec<StepRow>,
-    pub approvals: BTreeMap<toshi_core::ApprovalId, Approval>,
-}
 
 /// A message that a person sent.
 #[derive(Clone, Debug)]
@@ -103,10 +92,6 @@ struct UserMessageRow {
     answer: MessageId,
 }
 
-/// How much of a conversation is read at once.
-const MESSAGES_READ: usize = 60;
-const STEPS_READ: usize = 120;
-const APPROVALS_READ: usize = 120;
 const LISTED_MAX: usize = 1_000;
 const INBOX_READ: usize = 20;
 const BEGIN_TRIES: u32 = 20;
@@ -120,124 +105,6 @@ impl School<'_> {
         conversation: &ConversationId,
     ) -> Result<Option<ConversationRow>, StoreError> {
         self.store.get_row(&self.keys().meta(conversation)).await
-    }
-
-    /// The newest part of the conversation, in four reads at once.
-    pub async fn history(&self, conversation: &ConversationId) -> Result<History, StoreError> {
-        let pk = self.keys().conversation(conversation);
-        let (meta, mut messages, mut steps, approvals) = tokio::try_join!(
-            self.meta(conversation),
-            self.store
-                .query::<MessageRow>(&pk, prefix::MESSAGE, Range::last(MESSAGES_READ)),
-            self.store
-                .query::<StepRow>(&pk, prefix::STEP, Range::last(STEPS_READ)),
-            self.store
-                .query::<Approval>(&pk, prefix::APPROVAL, Range::last(APPROVALS_READ)),
-        )?;
-        messages.reverse();
-        steps.reverse();
-        let approvals = approvals
-            .into_iter()
-            .map(|row| (row.approval_id, row))
-            .collect();
-        Ok(History {
-            meta,
-            messages,
-            steps,
-            approvals,
-        })
-    }
-
-    /// The newest `limit` messages before number `before`, with all their steps and approvals.
-    pub async fn messages(
-        &self,
-        conversation: &ConversationId,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<History, StoreError> {
-        let pk = self.keys().conversation(conversation);
-        let after = before.map(|seq| self.keys().message(conversation, seq));
-        let range = Range {
-            ascending: false,
-            limit,
-            after: after.as_ref(),
-        };
-        let (meta, mut messages) = tokio::try_join!(
-            self.meta(conversation),
-            self.store.query::<MessageRow>(&pk, prefix::MESSAGE, range)
-        )?;
-        messages.reverse();
-        let mut turns: Vec<TurnId> = messages.iter().map(|row| row.turn).collect();
-        turns.sort_unstable();
-        turns.dedup();
-        let steps = turns
-            .into_iter()
-            .map(|turn| self.steps_of(conversation, turn));
-        let steps: Vec<StepRow> = futures::future::try_join_all(steps)
-            .await?
-            .into_iter()
-            .flatten()
-            .collect();
-        let ids: Vec<_> = steps.iter().flat_map(StepRow::approvals).collect();
-        let approvals = self.approvals_in(conversation, &ids).await?;
-        let approvals = approvals
-            .into_iter()
-            .map(|row| (row.approval_id, row))
-            .collect();
-        Ok(History {
-            meta,
-            messages,
-            steps,
-            approvals,
-        })
-    }
-
-    /// Adds a turn's own messages, steps and approvals to what was read of the conversation, where
-    /// the turn is older.
-    pub async fn include(
-        &self,
-        conversation: &ConversationId,
-        history: &mut History,
-        turn: &TurnRow,
-    ) -> Result<(), StoreError> {
-        let has = |seq: u64| history.messages.iter().any(|row| row.seq == seq);
-        if has(turn.message_seq) && has(turn.answer_seq) {
-            return Ok(());
-        }
-        let seqs = [turn.message_seq, turn.message_seq + 1, turn.answer_seq];
-        let keys: Vec<Key> = seqs
-            .iter()
-            .filter(|seq| !has(**seq))
-            .map(|seq| self.keys().message(conversation, *seq))
-            .collect();
-        let (rows, steps) = tokio::try_join!(
-            self.store.batch_get(&keys),
-            self.steps_of(conversation, turn.turn)
-        )?;
-        let rows: Vec<MessageRow> = rows.into_iter().map(from_item).collect::<Result<_, _>>()?;
-        history.messages.extend(rows);
-        history.messages.sort_by_key(|row| row.seq);
-        history.messages.dedup_by_key(|row| row.seq);
-        let ids: Vec<_> = steps.iter().flat_map(StepRow::approvals).collect();
-        history.steps.retain(|step| step.turn != turn.turn);
-        history.steps.extend(steps);
-        history.steps.sort_by_key(|step| (step.turn, step.n));
-        for row in self.approvals_in(conversation, &ids).await? {
-            history.approvals.insert(row.approval_id, row);
-        }
-        Ok(())
-    }
-
-    pub async fn steps_of(
-        &self,
-        conversation: &ConversationId,
-        turn: TurnId,
-    ) -> Result<Vec<StepRow>, StoreError> {
-        let pk = self.keys().conversation(conversation);
-        let prefix = format!("{}{turn}#", prefix::STEP);
-        self.store
-            .query(&pk, &prefix, Range::first(STEPS_READ))
-            .await
     }
 
     pub async fn turn(
@@ -800,12 +667,14 @@ pub(crate) fn first_rows(
             turn,
             author,
             at: now,
+            answers: None,
         },
         MessageRow {
             seq: seq + 1,
             turn,
             author: MessageAuthor::Assistant { id: answer },
             at: now,
+            answers: None,
         },
     ];
     (row, messages)

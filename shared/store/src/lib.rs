@@ -7,6 +7,7 @@ mod audit;
 mod connection;
 mod conversation;
 mod error;
+mod history;
 mod identity;
 mod item;
 mod keys;
@@ -24,10 +25,9 @@ use std::time::Duration;
 pub use approval::{ApprovalPage, Claim, ClaimRefusal, TransitionError};
 pub use audit::AuditPage;
 pub use connection::{CredentialRow, OpenError, Opened, Target, Toolbox};
-pub use conversation::{
-    Begin, Begun, ConversationPage, History, Listed, NewMessage, Release, UserMessage,
-};
+pub use conversation::{Begin, Begun, ConversationPage, Listed, NewMessage, Release, UserMessage};
 pub use error::StoreError;
+pub use history::History;
 pub use identity::{IdentityRow, IssuerRow, NoPerson, PersonStatus, TenantRow, UserRow};
 pub use keys::SHARDS;
 pub use permit::Permit;

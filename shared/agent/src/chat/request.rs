@@ -1,17 +1,65 @@
 //! The request of the AI SDK's transport, as its real clients send it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
-use toshi_core::{ANSWERS_PER_REQUEST, ApprovalId, ClientId, MESSAGE_MAX, UserMessageId};
+use toshi_core::{ANSWERS_PER_REQUEST, ApprovalId, ClientId, MESSAGE_MAX, StepRow, UserMessageId};
 
 /// What a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// A message, new or (with a known id) another text for an old one.
-    Say { id: UserMessageId, text: String },
-    /// Another answer to the last message, or to the one that this answer belongs to.
-    Regenerate { answer: Option<String> },
-    /// Going on with this assistant message after its approvals were answered.
-    Continue { answer: String },
+    /// A message; with a known id, another text for an old one.
+    Say {
+        id: UserMessageId,
+        text: String,
+        said: Said,
+    },
+    /// Another answer to the message that this answer belongs to.
+    Regenerate { answer: String },
+    /// Going on with this assistant message after its approvals were answered. `shown` is what the
+    /// client has of it, if it posted that.
+    Continue {
+        answer: String,
+        shown: Option<Shown>,
+    },
+}
+
+/// What a client says of a message of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing: most are new.
+    Plainly,
+    /// That it changes one which it has sent before.
+    InOtherWords,
+    /// That it wants another answer to it. If it never came here, it is a new one.
+    Again,
+}
+
+/// What a client shows of an assistant message. It only tells what need not be told again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    calls: BTreeSet<String>,
+    texts: BTreeSet<String>,
+}
+
+impl Shown {
+    fn of(message: &Value) -> Self {
+        let all = |name| {
+            let texts = parts_of(message).filter_map(move |part| text_of(part, name));
+            texts.map(ToOwned::to_owned).collect()
+        };
+        Self {
+            calls: all("toolCallId"),
+            texts: all("text"),
+        }
+    }
+
+    /// Whether the client has this step.
+    pub(crate) fn has(&self, step: &StepRow) -> bool {
+        let mut calls = step.calls.iter().map(|call| call.call.to_string());
+        calls.any(|call| self.calls.contains(&call))
+            || (step.calls.is_empty() && self.texts.contains(&step.text))
+    }
 }
 
 /// A person's answer to an approval, as their client posted it.
@@ -61,8 +109,11 @@ impl Posted {
         let message_id = body.get("messageId").and_then(Value::as_str);
         let intent = match body.get("trigger").and_then(Value::as_str) {
             Some("submit-message") | None => submit(messages, message_id)?,
-            Some("regenerate-message") => Intent::Regenerate {
-                answer: message_id.map(ToOwned::to_owned),
+            Some("regenerate-message") => match message_id {
+                Some(id) => Intent::Regenerate {
+                    answer: id.to_owned(),
+                },
+                None => say(last_user_message(messages)?, Said::Again)?,
             },
             Some(_) => {
                 return Err(RequestError::Bad(
@@ -88,26 +139,30 @@ fn submit(messages: &[Value], message_id: Option<&str>) -> Result<Intent, Reques
             .find(|message| text_of(message, "id") == Some(id))
     });
     match (message_id, named, last) {
-        (Some(_), Some(message), _) if is_user(message) => say(message),
+        (Some(_), Some(message), _) if is_user(message) => say(message, Said::InOtherWords),
         // A client that posts only what is new.
-        (Some(_), None, Some(message)) if is_user(message) => say(message),
-        (Some(id), _, _) => Ok(Intent::Continue {
+        (Some(_), None, Some(message)) if is_user(message) => say(message, Said::Plainly),
+        (Some(id), message, _) => Ok(Intent::Continue {
             answer: id.to_owned(),
+            shown: message.map(Shown::of),
         }),
         (None, _, Some(message)) if !is_user(message) && answered(message) => {
             let id = text_of(message, "id").ok_or(RequestError::Bad("the message has no `id`"))?;
             Ok(Intent::Continue {
                 answer: id.to_owned(),
+                shown: Some(Shown::of(message)),
             })
         }
-        (None, _, _) => {
-            let message = messages.iter().rev().find(|message| is_user(message));
-            say(message.ok_or(RequestError::Bad("there is no user message"))?)
-        }
+        (None, _, _) => say(last_user_message(messages)?, Said::Plainly),
     }
 }
 
-fn say(message: &Value) -> Result<Intent, RequestError> {
+fn last_user_message(messages: &[Value]) -> Result<&Value, RequestError> {
+    let message = messages.iter().rev().find(|message| is_user(message));
+    message.ok_or(RequestError::Bad("there is no user message"))
+}
+
+fn say(message: &Value, said: Said) -> Result<Intent, RequestError> {
     let id = text_of(message, "id")
         .ok_or(RequestError::Bad("the message has no `id`"))?
         .parse()
@@ -135,7 +190,7 @@ fn say(message: &Value) -> Result<Intent, RequestError> {
             "the message is empty"
         }));
     }
-    Ok(Intent::Say { id, text })
+    Ok(Intent::Say { id, text, said })
 }
 
 /// Parts in state `approval-responded`, and whether there are some that cannot be read. Finished

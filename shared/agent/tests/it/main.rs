@@ -10,6 +10,7 @@ mod limits;
 mod long;
 mod offers;
 mod posted;
+mod replaced;
 mod scene;
 mod script;
 mod strict;

@@ -281,7 +281,7 @@ async fn a_message_is_answered_again_on_request() {
     assert_eq!(scene.messages().await.len(), 4);
     scene.one_pending().await;
     scene.assert_at_rest().await;
-    let mut elsewhere = body(None);
+    let mut elsewhere = body(Some(&first.id));
     elsewhere["id"] = json!("chat-other");
     assert!(matches!(
         scene.post(elsewhere).await,
@@ -418,25 +418,7 @@ async fn a_question_older_than_what_is_read_of_a_conversation_is_still_answered_
     let scene = Scene::new().await;
     let mut first = scene.say(POST).await;
     let id = scene.one_pending().await;
-    // 31 exchanges of the same person would meet the limit of messages a minute.
-    for n in 0..31 {
-        let school = scene.school();
-        let meta = school.meta(&scene.conversation()).await.unwrap();
-        let new = toshi_store::NewMessage {
-            conversation: scene.conversation(),
-            client_id: CHAT.parse().unwrap(),
-            user: scene.admin.clone(),
-            message: toshi_store::UserMessage {
-                id: format!("later-{n}").parse().unwrap(),
-                text: "hello".to_owned(),
-                replaces_from: None,
-                again: false,
-            },
-        };
-        school.begin(&new, meta, now()).await.unwrap();
-        scene.lose_lease().await;
-        scene.work().await;
-    }
+    scene.say_hello(31).await;
     scene.answer(&mut first, &[(id, true)]).await;
     assert_eq!(first.states(), ["output-available"]);
     assert_eq!(scene.posts().await.len(), 1);

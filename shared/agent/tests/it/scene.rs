@@ -256,6 +256,28 @@ impl Scene {
         Screen::of(&self.post(message(&fresh_id(), text)).await.unwrap())
     }
 
+    /// So many exchanges; by themselves they would meet the limit of messages a minute.
+    pub(crate) async fn say_hello(&self, times: u32) {
+        for n in 0..times {
+            let school = self.school();
+            let meta = school.meta(&self.conversation()).await.unwrap();
+            let new = toshi_store::NewMessage {
+                conversation: self.conversation(),
+                client_id: CHAT.parse().unwrap(),
+                user: self.admin.clone(),
+                message: toshi_store::UserMessage {
+                    id: format!("hello-{n}").parse().unwrap(),
+                    text: "hello".to_owned(),
+                    replaces_from: None,
+                    again: false,
+                },
+            };
+            school.begin(&new, meta, now()).await.unwrap();
+            self.lose_lease().await;
+            self.work().await;
+        }
+    }
+
     pub(crate) async fn say_as(&self, user: &UserId, text: &str) -> Screen {
         Screen::of(
             &self
