@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use toshi_core::{
-    Approval, ApprovalId, CallOutcome, InboxRow, MessageAuthor, Outcome, State, StepCall, StepRow,
-    blocked_words, shortened_words, state_for_person,
+    Answer, Approval, ApprovalId, CallOutcome, InboxRow, MessageAuthor, Outcome, State, StepCall,
+    StepRow, blocked_words, shortened_words, state_for_person,
 };
 use toshi_store::History;
 
@@ -91,6 +91,7 @@ pub(crate) fn descriptor(row: &Approval) -> Value {
 
 pub(crate) fn metadata(row: &Approval) -> Value {
     json!({
+        "approval_id": row.approval_id,
         "connector": row.connection.connector,
         "connection_id": row.connection.id,
         "workspace": row.connection.title,
@@ -102,12 +103,10 @@ pub(crate) fn metadata(row: &Approval) -> Value {
 
 /// The conversation as a page loads it, oldest first. Messages that wait in the inbox come last.
 pub(crate) fn messages(history: &History, inbox: &[InboxRow]) -> Vec<Value> {
-    let shown = history.messages.iter().filter(|row| {
-        !history
-            .meta
-            .as_ref()
-            .is_some_and(|meta| meta.hides(row))
-    });
+    let shown = history
+        .messages
+        .iter()
+        .filter(|row| !history.meta.as_ref().is_some_and(|meta| meta.hides(row)));
     let mut messages: Vec<Value> = shown
         .filter_map(|row| {
             let created_at = row.at.to_string();
@@ -185,23 +184,30 @@ fn call_part(call: &StepCall, approval: Option<&Approval>) -> Value {
     put("title", call.title.clone().into());
     put("input", call.arguments.value());
     let pending = approval.is_some_and(|row| row.state == State::Pending);
-    match call_view(call, approval) {
+    let answer = approval
+        .and_then(|row| row.decision.as_ref())
+        .map(|decision| decision.answer);
+    // With some states the SDK's own types take no approval, or only a granted or a denied one.
+    let (state, has_approval) = match call_view(call, approval) {
         // Never "answered": a client that seeds that in its last step would send it again.
-        CallView::Open if pending => put("state", "approval-requested".into()),
-        CallView::Open => put("state", "input-available".into()),
-        CallView::Denied => put("state", "output-denied".into()),
+        CallView::Open if pending => ("approval-requested", true),
+        CallView::Open => ("input-available", false),
+        CallView::Denied => ("output-denied", answer == Some(Answer::Reject)),
         CallView::Output(output) => {
             put("output", output);
-            put("state", "output-available".into())
+            ("output-available", answer == Some(Answer::Approve))
         }
         CallView::Error(text) => {
             put("errorText", text.into());
-            put("state", "output-error".into())
+            ("output-error", answer == Some(Answer::Approve))
         }
     };
+    put("state", state.into());
     if let Some(row) = approval {
         put("toolMetadata", metadata(row));
-        put("approval", approval_part(row));
+        if has_approval {
+            put("approval", approval_part(row));
+        }
     }
     Value::Object(part)
 }
@@ -213,7 +219,7 @@ fn approval_part(row: &Approval) -> Value {
         "descriptor": descriptor(row),
     });
     if let (Value::Object(part), Some(decision)) = (&mut part, &row.decision) {
-        let approved = decision.answer == toshi_core::Answer::Approve;
+        let approved = decision.answer == Answer::Approve;
         part.insert("approved".to_owned(), approved.into());
         if let Some(reason) = &decision.reason {
             part.insert("reason".to_owned(), reason.clone().into());

@@ -33,6 +33,28 @@ fn only_a_waiting_question_can_be_answered_from_a_loaded_page() {
 }
 
 #[test]
+fn an_approval_stands_only_where_the_clients_types_take_it() {
+    for state in State::ALL {
+        let row = sample::life(1, state).pop().unwrap();
+        let step = sample::step(1, "", vec![sample::asking(&row)]);
+        let message = messages(&sample::history(&[step], std::slice::from_ref(&row)), &[])
+            .pop()
+            .unwrap();
+        let part = &message["parts"][1];
+        let approved = &part["approval"]["approved"];
+        match part["state"].as_str().unwrap() {
+            "approval-requested" => assert!(approved.is_null(), "{state:?}"),
+            "input-available" => assert!(part["approval"].is_null(), "{state:?}"),
+            "output-denied" => assert_eq!(approved, false, "{state:?}"),
+            _ if part["approval"].is_null() => assert!(row.decision.is_none(), "{state:?}"),
+            _ => assert_eq!(approved, true, "{state:?}"),
+        }
+        // A page finds the question in any case.
+        assert_eq!(part["toolMetadata"]["approval_id"], json!(row.approval_id));
+    }
+}
+
+#[test]
 fn a_message_is_stored_in_the_shape_that_a_client_loads() {
     let row = sample::life(1, State::Rejected).pop().unwrap();
     let step = sample::step(1, "I will.", vec![sample::asking(&row)]);
@@ -58,6 +80,7 @@ fn a_message_is_stored_in_the_shape_that_a_client_loads() {
                 "input": { "text": "Hi" },
                 "state": "output-denied",
                 "toolMetadata": {
+                    "approval_id": "01M8PTYT400000000000000035",
                     "connector": "demo",
                     "connection_id": "con-1",
                     "workspace": "Demo workspace",

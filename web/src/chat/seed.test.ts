@@ -49,6 +49,11 @@ it("approvals are found in order across messages", () => {
   expect(approvalIds([assistant("m1", card("a"), card("b")), user("u", "x"), assistant("m2", card("c"))])).toEqual(["a", "b", "c"]);
 });
 
+it("a call whose approval a stored part cannot carry is found by its metadata", () => {
+  const { approval, ...expired } = { ...card("a", "output-error"), toolMetadata: { approval_id: "a" } };
+  expect(approvalIds([assistant("m1", expired, card("b"))])).toEqual([approval.id, "b"]);
+});
+
 it("a step is open until something is said after its requests", () => {
   expect(openStep(assistant("m", { type: "text", text: "Please check." }, card("a"), card("b")))).toEqual(["a", "b"]);
   expect(openStep(assistant("m", card("a"), { type: "step-start" }, { type: "text", text: "Done." }))).toEqual([]);

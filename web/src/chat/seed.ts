@@ -59,7 +59,9 @@ export function isToolPart(part: ToshiMessage["parts"][number]): part is ToolPar
 }
 
 export function approvalIdOf(part: ToolPart): string | null {
-  return part.approval?.id ?? null;
+  const metadata = part.toolMetadata as { approval_id?: string } | undefined;
+  // Where nobody answered, or an approved call is under way, a stored part has no approval.
+  return part.approval?.id ?? metadata?.approval_id ?? null;
 }
 
 /** Every approval id of a conversation, in order. */

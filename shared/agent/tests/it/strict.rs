@@ -265,8 +265,20 @@ impl Screen {
         let comparable = |part: &Value| {
             let mut part = without_nulls(part);
             if let Some(metadata) = part.get_mut("toolMetadata").and_then(Value::as_object_mut) {
-                // A question that was asked again has a new limit, which only its card can say.
+                // A question that was asked again has a new id and limit, which only its card can say.
+                metadata.remove("approval_id");
                 metadata.remove("decide_by");
+            }
+            // A stored part has its approval only where the client's types take it.
+            let approved = &part["approval"]["approved"];
+            let fits = match part["state"].as_str().unwrap_or_default() {
+                "approval-requested" => approved.is_null(),
+                "output-denied" => approved == false,
+                "output-available" | "output-error" => approved == true,
+                _ => false,
+            };
+            if let (false, Some(part)) = (fits, part.as_object_mut()) {
+                part.remove("approval");
             }
             part
         };
