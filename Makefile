@@ -11,10 +11,15 @@ DEV := $(PYTHON) infra/dev.py
 RUN_PYTHON := .venv/run/bin/python
 LINT := .venv/lint/bin
 NPM := npm --prefix web
+WEB_TOOLS := web/node_modules/.bin
+
+# What runs against a whole stack.
+E2E := $(NPM) run e2e; $(DEV) rust-tests toshi-tests
+PEERS := $(DEV) peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run stop reset token test test-rust test-web test-infra test-e2e \
-	lint lint-rust lint-deps lint-advisories lint-infra lint-web bench openapi deploy
+.PHONY: help setup run stop reset token test test-rust test-web test-infra test-stack test-e2e \
+	test-peers lint lint-rust lint-deps lint-advisories lint-infra lint-web bench openapi deploy
 
 help: ## List the commands
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -39,7 +44,7 @@ reset: ## Remove the kept data of PORT
 token: ## Print a bearer token: make -s token TENANT=lakeside AS=admin PORT=8080
 	@$(DEV) token --tenant $(TENANT) --as $(AS) --port "$(PORT)"
 
-test: test-rust test-web test-infra test-e2e ## Run every test
+test: test-rust test-web test-infra test-stack ## Run every test
 
 test-rust: ## Unit, property and store tests, with the emulator
 	@$(DEV) emulator -- cargo test --workspace --exclude toshi-tests
@@ -51,8 +56,14 @@ test-infra: ## Tests of the template, the API body and these commands
 	@$(DEV) setup-python
 	@$(RUN_PYTHON) infra/tests
 
+test-stack: ## test-e2e and test-peers, against one whole stack
+	@$(DEV) test -- sh -ec '$(E2E); $(PEERS)'
+
 test-e2e: ## End to end and in the browser, against one whole stack of its own
-	@$(DEV) test -- sh -ec '$(NPM) run e2e; $(DEV) rust-tests toshi-tests'
+	@$(DEV) test -- sh -ec '$(E2E)'
+
+test-peers: ## Clients and servers that others wrote, against one whole stack of its own
+	@$(DEV) test -- $(PEERS)
 
 lint: lint-rust lint-deps lint-advisories lint-infra lint-web ## Check everything that needs no run
 
@@ -76,9 +87,11 @@ lint-infra: ## The template, by cfn-lint and sam, and whether its API body is up
 	@SAM_CLI_TELEMETRY=0 $(LINT)/sam validate --lint --template infra/template.yaml --region eu-west-1
 	@$(PYTHON) infra/openapi_body.py --check
 
-lint-web: setup ## Lint and types of the web console
+lint-web: setup ## Lint and types of the web console and of the peer tests
 	@$(NPM) run lint
 	@$(NPM) run typecheck
+	@$(WEB_TOOLS)/eslint --config web/eslint.peers.js tests/peers
+	@$(WEB_TOOLS)/tsc --project tests/peers
 
 bench: ## Measure turns and what is shipped against their goals (release builds: takes minutes)
 	@$(DEV) emulator -- cargo run --release --package toshi-bench

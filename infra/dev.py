@@ -45,6 +45,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     command("advisories", "check the dependencies for known vulnerabilities")
     tests = command("rust-tests", "run the Rust tests of one package, built as all others are")
     tests.add_argument("package")
+    peers = command("peers", "run the peer tests against a stack that runs")
+    peers.add_argument("folders", nargs="*")
     command("openapi", "write infra/openapi.json from the code and the API body from it")
     command("sizes", "print what each function weighs as it is shipped")
     deploy = command("deploy", "build, upload and deploy to AWS")
@@ -93,6 +95,9 @@ def main() -> int:
         case "rust-tests":
             require_tools(console=False)
             return commands.rust_tests(options.package)
+        case "peers":
+            require_tools()
+            return commands.peers(options.folders)
         case "openapi":
             require_tools(console=False)
             return commands.openapi()

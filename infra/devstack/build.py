@@ -24,6 +24,7 @@ FUNCTIONS = {
 LAMBDA_GLIBC = (2, 34)
 PACKAGES = ("toshi-chat", "toshi-approvals", "toshi-refresh")
 WEB = ROOT / "web"
+PEERS = ROOT / "tests" / "peers"
 WEB_IGNORED = {"node_modules", "dist", "e2e", "test-results", "playwright-report"}
 
 
@@ -159,13 +160,22 @@ def code_key(path: Path) -> str:
 
 def web_packages() -> None:
     """Install the console's packages when their list changed."""
+    node_packages(WEB, "web")
+
+
+def peer_packages() -> None:
+    """Install the clients and servers of others that the peer tests run."""
+    node_packages(PEERS, "peers")
+
+
+def node_packages(folder: Path, name: str) -> None:
     with prepared_by_one():
-        lock = digest([WEB / "package-lock.json"], WEB)
-        if remembered("web-packages") != lock or not (WEB / "node_modules").is_dir():
-            with phase("web packages"):
-                remember("web-packages", "")
-                npm("ci", "--no-audit", "--no-fund")
-                remember("web-packages", lock)
+        lock = digest([folder / "package-lock.json"], folder)
+        if remembered(f"{name}-packages") != lock or not (folder / "node_modules").is_dir():
+            with phase(f"{name} packages"):
+                remember(f"{name}-packages", "")
+                npm(folder, "ci", "--no-audit", "--no-fund")
+                remember(f"{name}-packages", lock)
 
 
 def web() -> Path:
@@ -176,7 +186,7 @@ def web() -> Path:
         inputs = digest(web_inputs(), WEB)
         if remembered("web-build") != inputs or not (dist / "index.html").exists():
             with phase("web build"):
-                npm("run", "build")
+                npm(WEB, "run", "build")
                 remember("web-build", inputs)
     return dist
 
@@ -191,13 +201,13 @@ def web_inputs() -> list[Path]:
     return found
 
 
-def npm(*arguments: str) -> None:
-    log = CACHE / f"npm-{arguments[0]}.log"
+def npm(folder: Path, *arguments: str) -> None:
+    log = CACHE / f"npm-{folder.name}-{arguments[0]}.log"
     with open(log, "w") as output:
         done = subprocess.run(
-            ["npm", *arguments], cwd=WEB, stdout=output, stderr=subprocess.STDOUT,
+            ["npm", *arguments], cwd=folder, stdout=output, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
         )
     if done.returncode:
         tail = "\n".join(log.read_text().splitlines()[-20:])
-        raise Refused(f"{tail}\nnpm {' '.join(arguments)} failed in web/: all of it is in {log}")
+        raise Refused(f"{tail}\nnpm {' '.join(arguments)} failed in {folder.relative_to(ROOT)}: all of it is in {log}")

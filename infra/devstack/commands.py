@@ -34,6 +34,7 @@ def setup_python() -> None:
 def setup() -> None:
     setup_python()
     build.web_packages()
+    build.peer_packages()
     browser()
 
 
@@ -155,6 +156,16 @@ def rust_tests(package: str) -> int:
         raise Refused(f"there are no tests in a package called {package}")
     codes = [subprocess.run([program], cwd=ROOT).returncode for program in programs]
     return next((code for code in codes if code), 0)
+
+
+def peers(wanted: list[str]) -> int:
+    """Run what others wrote against a stack that runs; all of it, or the folders that are named."""
+    build.peer_packages()
+    folders = [build.PEERS / name for name in wanted] or [build.PEERS]
+    files = sorted(file for folder in folders for file in folder.rglob("*.test.mjs") if "node_modules" not in file.parts)
+    # One after another: switches of the sandbox hold for everyone.
+    command = ["node", "--test", "--test-concurrency=1", *files]
+    return subprocess.run(command, cwd=ROOT).returncode
 
 
 def test(command: list[str], auth: bool) -> int:
