@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::{Answer, Stack};
@@ -8,9 +10,16 @@ pub(crate) struct Aws<'a> {
     emulator: String,
     region: String,
     pub(crate) queue: String,
+    pub(crate) table: String,
     pub(crate) audit_table: String,
-    worker: String,
+    /// The deployed functions.
+    pub(crate) functions: Vec<String>,
+    pub(crate) worker: String,
+    pub(crate) refresh: String,
 }
+
+/// Rows of both tables by table, partition and sort key.
+pub(crate) type Rows = BTreeMap<(String, String, String), Value>;
 
 /// The worker's subscription to its queue, off until this is put back.
 pub(crate) struct Mapping(String);
@@ -24,8 +33,16 @@ impl<'a> Aws<'a> {
             emulator: text(&described["emulator"]),
             region: text(&described["region"]),
             queue: text(&environment["TOSHI_WAKE_QUEUE_URL"]),
+            table: text(&environment["TOSHI_TABLE"]),
             audit_table: text(&environment["TOSHI_AUDIT_TABLE"]),
+            functions: described["functions"]
+                .as_object()
+                .expect("functions")
+                .values()
+                .map(text)
+                .collect(),
             worker: text(&described["functions"]["approvals_worker"]),
+            refresh: text(&described["functions"]["refresh"]),
         }
     }
 
@@ -64,6 +81,100 @@ impl<'a> Aws<'a> {
         .await
     }
 
+    /// Every row of both tables in which one of these words stands.
+    pub(crate) async fn rows_with(&self, words: &[&str]) -> Rows {
+        let mut rows = Rows::new();
+        for table in [&self.table, &self.audit_table] {
+            let mut start = Value::Null;
+            loop {
+                let mut request = json!({ "TableName": table });
+                if !start.is_null() {
+                    request["ExclusiveStartKey"] = start;
+                }
+                let page = self.dynamodb("Scan", request).await;
+                for row in page["Items"].as_array().into_iter().flatten() {
+                    let text = row.to_string();
+                    if words.iter().any(|word| text.contains(word)) {
+                        let key = |name: &str| row[name]["S"].as_str().expect("a key").to_owned();
+                        rows.insert((table.clone(), key("PK"), key("SK")), row.clone());
+                    }
+                }
+                start = page["LastEvaluatedKey"].clone();
+                if start.is_null() {
+                    break;
+                }
+            }
+        }
+        rows
+    }
+
+    pub(crate) async fn row(&self, pk: &str, sk: &str) -> Value {
+        let key = json!({ "PK": { "S": pk }, "SK": { "S": sk } });
+        let read = self
+            .dynamodb("GetItem", json!({ "TableName": self.table, "Key": key }))
+            .await;
+        assert!(read["Item"].is_object(), "there is no row {pk} {sk}");
+        read["Item"].clone()
+    }
+
+    pub(crate) async fn put_row(&self, row: &Value) {
+        let put = json!({ "TableName": self.table, "Item": row });
+        self.dynamodb("PutItem", put).await;
+    }
+
+    pub(crate) async fn delete_row(&self, pk: &str, sk: &str) {
+        let key = json!({ "PK": { "S": pk }, "SK": { "S": sk } });
+        let delete = json!({ "TableName": self.table, "Key": key });
+        self.dynamodb("DeleteItem", delete).await;
+    }
+
+    /// Runs a function as its trigger would; what it answers.
+    pub(crate) async fn invoke(&self, function: &str, event: &Value) -> Value {
+        let path = format!("/2015-03-31/functions/{function}/invocations");
+        let url = format!("{}{path}", self.emulator);
+        let request = self.stack.http.post(url).body(event.to_string());
+        self.call("lambda", request).await
+    }
+
+    /// What a deployed function has logged so far.
+    pub(crate) async fn logs(&self, function: &str) -> String {
+        let mut lines = String::new();
+        let mut next = Value::Null;
+        loop {
+            let mut request = json!({ "logGroupName": format!("/aws/lambda/{function}") });
+            if !next.is_null() {
+                request["nextToken"] = next;
+            }
+            let target = "Logs_20140328.FilterLogEvents";
+            let page = self.json("logs", "1.1", target, request).await;
+            for event in page["events"].as_array().into_iter().flatten() {
+                lines.push_str(event["message"].as_str().unwrap_or_default());
+                lines.push('\n');
+            }
+            next = page["nextToken"].clone();
+            if next.is_null() {
+                return lines;
+            }
+        }
+    }
+
+    /// A data key as the functions see it, in base64.
+    pub(crate) async fn data_key(&self, wrapped: &str, context: &Value) -> String {
+        let request = json!({ "CiphertextBlob": wrapped, "EncryptionContext": context });
+        let opened = self
+            .json("kms", "1.1", "TrentService.Decrypt", request)
+            .await;
+        opened["Plaintext"].as_str().expect("a key").to_owned()
+    }
+
+    /// The bodies of the messages that wait; they stay there.
+    pub(crate) async fn hints(&self) -> Vec<String> {
+        let body = json!({
+            "QueueUrl": self.queue, "MaxNumberOfMessages": 10, "VisibilityTimeout": 0,
+        });
+        bodies(&self.sqs("ReceiveMessage", body).await)
+    }
+
     pub(crate) async fn wake(&self, message: &str) {
         let body = json!({ "QueueUrl": self.queue, "MessageBody": message });
         self.sqs("SendMessage", body).await;
@@ -95,12 +206,7 @@ impl<'a> Aws<'a> {
         let body = json!({
             "QueueUrl": queue, "MaxNumberOfMessages": 10, "VisibilityTimeout": 1,
         });
-        let answer = self.sqs("ReceiveMessage", body).await;
-        let messages = answer["Messages"].as_array().cloned().unwrap_or_default();
-        let bodies = messages
-            .iter()
-            .filter_map(|message| message["Body"].as_str());
-        bodies.map(ToOwned::to_owned).collect()
+        bodies(&self.sqs("ReceiveMessage", body).await)
     }
 
     /// Nobody takes messages from the queue until it is subscribed again.
@@ -133,4 +239,10 @@ impl<'a> Aws<'a> {
             .json(&json!({ "Enabled": enabled }));
         self.call("lambda", request).await;
     }
+}
+
+fn bodies(received: &Value) -> Vec<String> {
+    let messages = received["Messages"].as_array().into_iter().flatten();
+    let bodies = messages.filter_map(|message| message["Body"].as_str());
+    bodies.map(ToOwned::to_owned).collect()
 }

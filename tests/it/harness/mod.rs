@@ -9,7 +9,7 @@ mod stack;
 mod stream;
 
 pub(crate) use answer::Answer;
-pub(crate) use aws::{Aws, Mapping};
+pub(crate) use aws::{Aws, Mapping, Rows};
 pub(crate) use chat::{Chat, last_text};
 pub(crate) use own::Own;
 pub(crate) use person::Person;

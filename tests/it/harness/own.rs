@@ -14,16 +14,25 @@ pub(crate) struct Own {
 
 impl Own {
     pub(crate) async fn start(settings: &[(&str, &str)]) -> Self {
+        let mut own = Self::reserved();
+        own.run(settings).await;
+        own
+    }
+
+    /// One that does not run yet; its settings may name its address.
+    pub(crate) fn reserved() -> Self {
         let log = std::env::temp_dir()
             .join(fresh("toshi-own"))
             .with_extension("log");
-        let mut own = Self {
+        Self {
             port: free_port(),
             log,
             process: None,
-        };
-        own.run(settings).await;
-        own
+        }
+    }
+
+    pub(crate) fn base(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 
     /// Starts it on what was kept of it.
@@ -48,8 +57,10 @@ impl Own {
     }
 
     pub(crate) fn stack(&self) -> Stack {
-        let base = format!("http://127.0.0.1:{}", self.port);
-        Stack::own(&base, root().join(".toshi").join(self.port.to_string()))
+        Stack::own(
+            &self.base(),
+            root().join(".toshi").join(self.port.to_string()),
+        )
     }
 
     /// Ends all its processes; its data is kept.

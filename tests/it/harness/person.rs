@@ -11,7 +11,7 @@ pub(crate) struct Person<'a> {
 }
 
 impl<'a> Person<'a> {
-    pub(super) fn new(stack: &'a Stack, name: &str, token: String) -> Self {
+    pub(crate) fn new(stack: &'a Stack, name: &str, token: String) -> Self {
         Self {
             stack,
             name: name.to_owned(),
@@ -37,7 +37,9 @@ impl<'a> Person<'a> {
         if let Some(body) = body {
             request = request.json(body);
         }
-        Answer::of(request.send().await.expect("an answer")).await
+        let answer = Answer::of(request.send().await.expect("an answer")).await;
+        self.stack.hear(&answer);
+        answer
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

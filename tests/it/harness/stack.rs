@@ -29,6 +29,8 @@ pub(crate) struct Stack {
     pub(crate) http: reqwest::Client,
     /// Nobody else knows of it.
     own: bool,
+    /// What people were answered, headers and all, on a stack that nobody else uses.
+    heard: Mutex<Vec<String>>,
     hold: Mutex<Hold>,
 }
 
@@ -59,6 +61,7 @@ impl Stack {
             state,
             http: client(),
             own: false,
+            heard: Mutex::default(),
             hold: hold.into(),
         }
     }
@@ -71,8 +74,21 @@ impl Stack {
             state,
             http: client(),
             own: true,
+            heard: Mutex::default(),
             hold,
         }
+    }
+
+    pub(super) fn hear(&self, answer: &Answer) {
+        if self.own {
+            let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            heard.push(format!("{:?} {}", answer.headers, answer.text));
+        }
+    }
+
+    pub(crate) fn heard(&self) -> Vec<String> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.clone()
     }
 
     fn hold(&self) -> MutexGuard<'_, Hold> {

@@ -28,6 +28,92 @@ async fn another_schools_approval_does_not_exist_on_any_route() {
     desk.post("ann", &decision_path(&asked), &decide).await.ok();
 }
 
+/// Every byte but letters and digits, as a client escapes it.
+fn escaped(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+#[tokio::test]
+async fn what_only_looks_like_an_id_is_unknown_to_everybody() {
+    let desk = Desk::open().await;
+    let asked = desk.ask("ann").await;
+    let id = asked.approval.approval_id.to_string();
+    let decide = json!({ "decision": "approve" });
+    let resolve = json!({ "outcome": "done", "reason": "Seen there" });
+    let key = format!("{}#AP#{id}", asked.approval.conversation);
+    let forms = [
+        "#",
+        "{}#",
+        "#{}",
+        "AP#{}",
+        "APID#{}",
+        "T#lakeside#{}",
+        "T#lakeside",
+        "{} ",
+        " {}",
+        "{}\0",
+        "{}\n",
+        "{}\r\nx: y",
+        "\t{}",
+        "../{}",
+        "{}/../{}",
+        "./{}",
+        "{}/",
+        "{}/decision",
+        "{}\\",
+        "{}?a=b",
+        "?{}",
+        "{}%00",
+        "{}%2F",
+        "%{}",
+        "{}&approval={}",
+        "{};{}",
+        "'{}'",
+        "{}\u{200B}",
+        "{}\u{0301}",
+        "\u{FEFF}{}",
+        "*",
+        "0",
+        "null",
+        "{}{}",
+    ];
+    let mut odd: Vec<String> = forms.map(|form| form.replace("{}", &id)).into();
+    odd.extend([
+        key,
+        id.to_lowercase(),
+        id.replace('0', "O"),
+        id.replace('0', "\u{FF10}"),
+        id.repeat(300),
+        "8".to_owned() + &id[1..],
+    ]);
+    for odd in odd {
+        let odd = escaped(&odd);
+        for user in ["ann", "eve"] {
+            for path in [
+                format!("/approvals/{odd}"),
+                format!("/audit?approval={odd}"),
+                format!("/audit/verify?approval={odd}"),
+            ] {
+                desk.get(user, &path).await.problem(404, "not_found");
+            }
+            let path = format!("/approvals/{odd}/decision");
+            desk.post(user, &path, &decide)
+                .await
+                .problem(404, "not_found");
+            let path = format!("/approvals/{odd}/resolve");
+            desk.post(user, &path, &resolve)
+                .await
+                .problem(404, "not_found");
+        }
+    }
+    assert_eq!(desk.stage.approval(&asked).await, asked.approval);
+    assert!(desk.refusals(&asked).await.is_empty());
+}
+
 #[tokio::test]
 async fn lists_hold_nothing_of_another_school() {
     let desk = Desk::open().await;
