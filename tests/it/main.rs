@@ -6,6 +6,7 @@
 mod harness;
 
 mod bad_input;
+mod canaries;
 mod conversations;
 mod crash;
 mod decisions;
