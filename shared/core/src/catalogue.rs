@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Sha256Hex;
 use crate::approval::ApproverPolicy;
+use crate::era::EraRule;
 
 /// How a type's calls are sorted into reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +73,8 @@ pub struct Connector {
     #[serde(default)]
     pub dev_only: bool,
     pub transport: Transport,
+    /// How its servers speak; for `mcp_http`, and only there.
+    pub era: Option<EraRule>,
     pub sharing: Sharing,
     pub mode: Mode,
     /// The server's tool list is believed to be complete and honest; `allowlist` needs it.
@@ -166,6 +169,13 @@ impl Catalogue {
         if !is_name(&connector.key) {
             return invalid("its key must be 1-20 of a-z, 0-9 and single _, a letter first");
         }
+        match (connector.transport, connector.era) {
+            (Transport::McpHttp, None) => return invalid("a server over HTTP needs an era"),
+            (Transport::InProcess, Some(_)) => {
+                return invalid("only a server over HTTP has an era");
+            }
+            (Transport::McpHttp, Some(_)) | (Transport::InProcess, None) => {}
+        }
         if connector.mode == Mode::Allowlist && !connector.trusted {
             return invalid("mode `allowlist` needs trusted = true");
         }
@@ -192,17 +202,18 @@ impl Catalogue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::era::Era;
 
     const BASE: &str = r#"
         key = "x"
         title = "X"
         enabled = true
-        transport = "mcp_http"
         sharing = "tenant_shared"
     "#;
+    const OVER_HTTP: &str = "transport = \"mcp_http\"\nera = \"auto\"\n";
 
     fn read(rest: &str) -> Result<Connector, CatalogueError> {
-        Catalogue::read("x.toml", &format!("{BASE}{rest}"))
+        Catalogue::read("x.toml", &format!("{BASE}{OVER_HTTP}{rest}"))
     }
 
     #[test]
@@ -253,5 +264,27 @@ mod tests {
         assert!(read("mode = \"sometimes\"").is_err());
         assert!(read("mode = \"deny\"\nallow_everything = true").is_err());
         assert!(read("mode = \"classify\"\nread_tools = [\"a\"]\nwrite_tools = [\"a\"]").is_err());
+    }
+
+    #[test]
+    fn a_server_over_http_and_nothing_else_has_an_era_that_exists() {
+        let read = |transport: &str, era: &str| {
+            let text = format!("{BASE}transport = \"{transport}\"\n{era}\nmode = \"deny\"");
+            Catalogue::read("x.toml", &text).map(|connector| connector.era)
+        };
+        let rows = [
+            ("auto", EraRule::Auto, None),
+            ("2025-11-25", EraRule::Handshake, Some(Era::Handshake)),
+            ("2026-07-28", EraRule::Stateless, Some(Era::Stateless)),
+        ];
+        for (word, rule, fixed) in rows {
+            let era = format!("era = \"{word}\"");
+            assert_eq!(read("mcp_http", &era), Ok(Some(rule)), "{word}");
+            assert_eq!(rule.fixed(), fixed);
+            assert!(read("in_process", &era).is_err(), "{word}");
+        }
+        assert!(read("mcp_http", "").is_err());
+        assert!(read("mcp_http", "era = \"2026-07-29\"").is_err());
+        assert_eq!(read("in_process", ""), Ok(None));
     }
 }

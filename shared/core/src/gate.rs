@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval::BlockReason;
 use crate::catalogue::{Catalogue, Connector, Mode, Sharing};
+use crate::era::Era;
 use crate::{ConnectionId, Millis, Role, Sha256Hex, ToolDefinition, UserId};
 
 /// What the gate says of a call. Ordered: of several rules the strictest wins.
@@ -74,6 +75,10 @@ pub struct ConnectionRow {
     /// Bumped by each change of account, lists, roles, write mode or status.
     pub epoch: u64,
     pub connected_at: Millis,
+    /// How its server speaks, once that was found out. It says how to ask and never what may be
+    /// done, so it is no part of the epoch or of a claim.
+    #[serde(default)]
+    pub era: Option<Era>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -80,6 +80,7 @@ fn connector() -> Connector {
         enabled: true,
         dev_only: false,
         transport: Transport::McpHttp,
+        era: Some(crate::EraRule::Auto),
         sharing: Sharing::TenantShared,
         mode: Mode::Classify,
         trusted: false,
@@ -105,6 +106,7 @@ fn connection() -> ConnectionRow {
         tool_denylist: Vec::new(),
         epoch: 1,
         connected_at: NOW,
+        era: None,
     }
 }
 

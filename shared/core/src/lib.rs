@@ -12,6 +12,7 @@ mod canonical;
 mod catalogue;
 mod conversation;
 mod definition;
+mod era;
 mod gate;
 mod id;
 mod limits;
@@ -40,6 +41,7 @@ pub use conversation::{
     ConversationRow, INTERRUPTED_MAX_MS, LEASE_MS, LEASE_RENEW_MS, Lease, MAX_TAKEOVERS,
 };
 pub use definition::{INTENT, ToolDefinition, take_intent};
+pub use era::{Era, EraRule};
 pub use gate::{
     Access, ConnectionRow, ConnectionStatus, Gate, ToolRow, ToolState, Verdict, WriteMode,
 };

@@ -14,7 +14,8 @@ pub enum WireFault {
         status: u16,
         session: bool,
     },
-    /// A JSON-RPC error, with the HTTP status it came with.
+    /// A JSON-RPC error, with the HTTP status it came with. A 404 to a request that named a session
+    /// is never read as one: it says that the session is lost.
     Rpc {
         code: i64,
         message: String,
@@ -24,6 +25,8 @@ pub enum WireFault {
     /// The connection ended before an answer: reset, cut stream, no content.
     Cut,
     TooLarge,
+    /// A result of a kind that ends nothing, by its name: `input_required`, `task`, or a later one.
+    Unfinished(String),
     /// Anything else, new variants included.
     Other(String),
 }
@@ -53,6 +56,8 @@ const NOT_RUN: [i64; 4] = [-32700, -32600, -32601, -32602];
 /// Codes of the 2026-07-28 protocol that come with HTTP 400: header mismatch, missing capability,
 /// unsupported version.
 const MODERN_NOT_RUN: [i64; 3] = [-32020, -32021, -32022];
+/// Comes with HTTP 404 in that protocol: the server has no such method, so nothing ran.
+const NO_SUCH_METHOD: i64 = -32601;
 /// Statuses that a server answers before it runs anything.
 const STATUS_NOT_RUN: [u16; 8] = [400, 401, 403, 405, 406, 413, 415, 429];
 
@@ -80,7 +85,8 @@ pub fn classify_write(fault: &WireFault) -> Outcome {
             status,
             message: _,
         } if (NOT_RUN.contains(code) && *status != 404 && *status < 500)
-            || (*status == 400 && MODERN_NOT_RUN.contains(code)) =>
+            || (*status == 400 && MODERN_NOT_RUN.contains(code))
+            || (*status == 404 && *code == NO_SUCH_METHOD) =>
         {
             Outcome::Refused {
                 why: format!("the server answered error {code}"),
@@ -97,6 +103,16 @@ pub fn classify_write(fault: &WireFault) -> Outcome {
         },
         WireFault::TooLarge => Outcome::Unknown {
             why: "the answer was too large to read".into(),
+        },
+        // The protocol lets a tool do part of its work before it asks back, and a task goes on by
+        // itself: neither says that nothing ran.
+        WireFault::Unfinished(kind) => Outcome::Unknown {
+            why: match kind.as_str() {
+                "input_required" => "the tool asked for something more instead of finishing",
+                "task" => "the tool went on working without saying how it ended",
+                _ => "the server's answer could not be understood",
+            }
+            .into(),
         },
         WireFault::Other(_) => Outcome::Unknown {
             why: "the server's answer could not be understood".into(),
@@ -146,8 +162,13 @@ mod tests {
             (rpc(-32603, 200), "unknown"),
             (rpc(-32000, 200), "unknown"),
             (rpc(-32002, 200), "unknown"),
-            (rpc(-32020, 400), "refused"),
             (rpc(-32020, 200), "unknown"),
+            (rpc(-32601, 404), "refused"),
+            (rpc(-32601, 500), "unknown"),
+            (rpc(-32602, 404), "unknown"),
+            (WireFault::Unfinished("input_required".into()), "unknown"),
+            (WireFault::Unfinished("task".into()), "unknown"),
+            (WireFault::Unfinished("later".into()), "unknown"),
             (rpc(1, 200), "unknown"),
             (rpc(-32600, 503), "unknown"),
             // How some servers say that they lost the session.
@@ -155,6 +176,7 @@ mod tests {
         ];
         rows.extend([400, 401, 403, 405, 406, 413, 415, 429].map(|s| (status(s), "refused")));
         rows.extend([402, 408, 409, 418, 500, 502, 503, 504, 302].map(|s| (status(s), "unknown")));
+        rows.extend([-32020, -32021, -32022].map(|code| (rpc(code, 400), "refused")));
         rows.extend([-32700, -32600, -32601, -32602].map(|code| (rpc(code, 200), "refused")));
         for (fault, expected) in rows {
             assert_eq!(kind(&fault), expected, "{fault:?}");
