@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use toshi_core::{
-    Access, BlockReason, Canonical, Catalogue, ConnectionId, ConnectionRow, Deadline, Gate, Millis,
-    Role, SEND_MARGIN_MS, TOOL_TIMEOUT_MS, ToolRow, UserId, Verdict,
+    Access, BlockReason, Canonical, Catalogue, ConnectionId, ConnectionRow, Deadline, Era, Gate,
+    Millis, Role, SEND_MARGIN_MS, TOOL_TIMEOUT_MS, ToolRow, UserId, Verdict,
 };
 
-use crate::item::{Expression, Item, Range, Transaction, from_item, n, to_item};
+use crate::item::{Expression, Item, Range, Transaction, from_item, n, s, to_item};
 use crate::keys::{Key, prefix};
 use crate::permit::{Grant, Permit};
 use crate::vault::{KeyName, SealContext, Sealed, Vault};
@@ -293,6 +294,26 @@ impl School<'_> {
         } else {
             Err(StoreError::Conflict)
         }
+    }
+
+    /// Keeps how a connection's server speaks. Nobody decides by it, so it leaves the epoch as it is
+    /// and no claim waits for it. `false`: the connection has changed since it was read, and what was
+    /// found out may be about another server.
+    pub async fn learn_era(
+        &self,
+        connection: &ConnectionRow,
+        era: Era,
+    ) -> Result<bool, StoreError> {
+        let key = self
+            .keys()
+            .connection(&connection.connector, &connection.connection);
+        let era: AttributeValue =
+            serde_dynamo::to_attribute_value(era).map_err(StoreError::encode)?;
+        let update = Expression::raw("SET era = :era", &[], vec![(":era", era)]);
+        let same = Expression::equals("epoch", n(connection.epoch))
+            .and_equals("account", s(&connection.account));
+        let updated = self.store.update(&key, update, same).await?;
+        Ok(updated.is_some())
     }
 
     pub async fn put_tool(&self, tool: &ToolRow) -> Result<(), StoreError> {

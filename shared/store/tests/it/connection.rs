@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
-use toshi_core::{ConnectionStatus, WriteMode};
+use toshi_core::{ConnectionRow, ConnectionStatus, Era, Role, TenantId, WriteMode};
 use toshi_store::StoreError;
 
-use crate::scene::{Scene, T0, TASKS, connection_row, race, tool_row};
+use crate::scene::{Scene, T0, TASKS, catalogue, connection_row, race, tool_row};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stored_connection_reads_back_with_its_token_and_tools() {
@@ -65,6 +65,54 @@ async fn of_32_changes_made_to_the_same_version_one_holds() {
         .update_connection(&connection_row("con-9"))
         .await;
     assert!(matches!(missing, Err(StoreError::Conflict)), "{missing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_a_server_speaks_is_kept_for_its_own_connection_and_disturbs_no_claim() {
+    let scene = Scene::new().await;
+    let row = scene.approved().await;
+    let target = scene.connected().await;
+    let other = TenantId::from_stored("hilltop").unwrap();
+    let others = scene.stage.store.school(&other);
+    let token = SecretString::from("their-token");
+    let vault = &scene.stage.vault;
+    others
+        .put_connection(vault, &connection_row("con-1"), &token, &[])
+        .await
+        .unwrap();
+
+    let school = scene.school();
+    for era in [Era::Handshake, Era::Stateless] {
+        assert!(school.learn_era(&target.connection, era).await.unwrap());
+        let now = scene.target("con-1").await.connection;
+        let expected = ConnectionRow {
+            era: Some(era),
+            ..target.connection.clone()
+        };
+        assert_eq!(now, expected, "nothing else changed");
+    }
+    assert_eq!(others.connections().await.unwrap()[0].era, None);
+
+    // A claim that read the row before still holds.
+    let claimed = school
+        .claim(&catalogue(), Role::Admin, &row, &target, T0)
+        .await;
+    assert!(claimed.is_ok(), "{claimed:?}");
+
+    let mut newer = scene.target("con-1").await.connection;
+    newer.epoch += 1;
+    school.update_connection(&newer).await.unwrap();
+    let stale = school.learn_era(&target.connection, Era::Handshake).await;
+    assert!(!stale.unwrap(), "it may be another server by now");
+    assert_eq!(scene.target("con-1").await.connection, newer);
+    let missing = connection_row("con-9");
+    let learned = school.learn_era(&missing, Era::Stateless).await;
+    assert!(!learned.unwrap());
+    assert_eq!(
+        school.connections().await.unwrap().len(),
+        1,
+        "none was made"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

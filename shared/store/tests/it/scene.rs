@@ -140,6 +140,7 @@ pub(crate) fn connection_row(id: &str) -> ConnectionRow {
         tool_denylist: Vec::new(),
         epoch: 1,
         connected_at: T0,
+        era: None,
     }
 }
 
