@@ -3,6 +3,9 @@
 use serde_json::Value;
 use toshi_core::{Access, Outcome, RESULT_MAX, WireFault, classify_write};
 
+/// The name of a kind of result, in characters.
+const KIND_MAX: usize = 40;
+
 /// What the seam saw of one call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallReport {
@@ -23,15 +26,7 @@ impl ToolAnswer {
     /// Reads the result of a `tools/call`. A result of another kind (a task, a question back) was not
     /// asked for, and whether the tool ran is not known from it.
     pub(crate) fn read(result: &Value) -> Result<Self, WireFault> {
-        let kind = result
-            .get("resultType")
-            .and_then(Value::as_str)
-            .unwrap_or("complete");
-        if kind != "complete" {
-            return Err(WireFault::Other(
-                "the answer is of a kind that was not asked for".to_owned(),
-            ));
-        }
+        is_complete(result)?;
         let structured = result
             .get("structuredContent")
             .filter(|value| !value.is_null())
@@ -51,6 +46,20 @@ impl ToolAnswer {
             structured,
             is_error,
         })
+    }
+}
+
+/// Whether a result ends its request. Nothing else was asked for: this client declares neither tasks
+/// nor anything that a server could ask of it.
+pub(crate) fn is_complete(result: &Value) -> Result<(), WireFault> {
+    match result.get("resultType") {
+        // Servers of the older protocol do not say.
+        None => Ok(()),
+        Some(Value::String(kind)) if kind == "complete" => Ok(()),
+        Some(kind) => {
+            let kind = kind.as_str().unwrap_or_default().chars().take(KIND_MAX);
+            Err(WireFault::Unfinished(kind.collect()))
+        }
     }
 }
 
@@ -160,8 +169,16 @@ mod tests {
     #[test]
     fn a_result_that_nobody_asked_for_is_not_an_answer() {
         for kind in ["input_required", "task", "later"] {
-            assert!(ToolAnswer::read(&json!({"resultType": kind, "content": []})).is_err());
+            let answer = json!({"resultType": kind, "content": [], "inputRequests": {}});
+            let fault = WireFault::Unfinished(kind.to_owned());
+            assert_eq!(ToolAnswer::read(&answer), Err(fault.clone()));
+            let unknown = settle(Err(fault.clone()), Access::Write);
+            assert!(matches!(unknown, Outcome::Unknown { .. }), "{unknown:?}");
+            // Of a read there is just no answer.
+            let none = settle(Err(fault), Access::Read);
+            assert!(matches!(none, Outcome::Refused { .. }), "{none:?}");
         }
+        assert!(ToolAnswer::read(&json!({"resultType": null, "content": []})).is_err());
         assert!(ToolAnswer::read(&json!({"resultType": "complete"})).is_ok());
     }
 

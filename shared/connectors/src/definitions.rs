@@ -5,6 +5,9 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use toshi_core::{ToolDefinition, WireFault};
 
+use crate::answer;
+use crate::headers::repeated;
+
 const NAME_MAX: usize = 128;
 
 pub(crate) struct Page {
@@ -15,6 +18,7 @@ pub(crate) struct Page {
 /// Reads one page from the JSON itself: the pin must cover what the server said, not what a library
 /// kept of it. A tool that cannot be read is left out alone.
 pub(crate) fn page(result: &Value) -> Result<Page, WireFault> {
+    answer::is_complete(result)?;
     let listed = result
         .get("tools")
         .and_then(Value::as_array)
@@ -67,6 +71,22 @@ pub(crate) fn unambiguous(tools: Vec<ToolDefinition>) -> Vec<ToolDefinition> {
         .into_iter()
         .filter(|tool| !twice.contains(&tool.name))
         .collect()
+}
+
+/// Leaves out every tool whose schema asks for headers wrongly, as the stateless protocol demands.
+pub(crate) fn repeatable(mut tools: Vec<ToolDefinition>) -> Vec<ToolDefinition> {
+    tools.retain(|tool| match repeated(&tool.input_schema) {
+        Ok(_) => true,
+        Err(why) => {
+            tracing::warn!(
+                tool = tool.name,
+                why,
+                "a tool asks for headers wrongly and is left out"
+            );
+            false
+        }
+    });
+    tools
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Mutex as AsyncMutex;
-use toshi_core::{ConnectionId, TenantId};
+use toshi_core::{ConnectionId, Era, TenantId};
 
 use crate::session::Session;
 use crate::shot::Fault;
@@ -41,9 +41,13 @@ pub(crate) struct Found {
 }
 
 impl Kept {
-    /// The kept session, or the one that `open` makes. Calls that come at the same time for one key
-    /// share one handshake.
-    pub(crate) async fn get<F>(&self, key: &Key, open: F) -> Result<Found, Fault>
+    /// The kept session, or the one that `open` makes, told the era of the last one. Calls that come
+    /// at the same time for one key share one opening.
+    pub(crate) async fn get<F>(
+        &self,
+        key: &Key,
+        open: impl FnOnce(Option<Era>) -> F,
+    ) -> Result<Found, Fault>
     where
         F: Future<Output = Result<Session, Fault>>,
     {
@@ -55,12 +59,26 @@ impl Kept {
                 kept: true,
             });
         }
-        let session = Arc::new(open.await?);
+        let last = place.as_ref().map(|session| session.era());
+        let session = Arc::new(open(last).await?);
         *place = Some(Arc::clone(&session));
         Ok(Found {
             session,
             kept: false,
         })
+    }
+
+    /// The era of the session that was opened last, if nobody is opening one now.
+    pub(crate) fn era(&self, key: &Key) -> Option<Era> {
+        let place = self.find(key)?;
+        let place = place.try_lock().ok()?;
+        place.as_ref().map(|session| session.era())
+    }
+
+    fn find(&self, key: &Key) -> Option<Place> {
+        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = places.iter().find(|(other, _)| other == key);
+        found.map(|(_, place)| Arc::clone(place))
     }
 
     fn place(&self, key: &Key) -> Place {

@@ -49,6 +49,7 @@ impl Redact<'_> {
     pub(crate) fn fault(self, mut fault: WireFault) -> WireFault {
         match &mut fault {
             WireFault::NotSent(text)
+            | WireFault::Unfinished(text)
             | WireFault::Other(text)
             | WireFault::Rpc { message: text, .. } => self.text(text),
             WireFault::HttpStatus { .. }

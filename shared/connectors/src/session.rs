@@ -1,4 +1,4 @@
-//! One MCP session with one account's server.
+//! One account's server, as it is spoken with: after a handshake, or request by request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -6,20 +6,26 @@ use std::time::Duration;
 use futures::FutureExt;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
-    ClientResult, ElicitResult, ElicitationAction, ErrorCode, ErrorData, Implementation,
-    ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerNotification, ServerRequest,
+    ClientResult, DiscoverRequest, DiscoverRequestParams, DiscoverResult, ElicitResult,
+    ElicitationAction, ErrorCode, ErrorData, Implementation, ListToolsRequest,
+    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerNotification,
+    ServerPeerInfo, ServerRequest,
 };
-use rmcp::service::{NotificationContext, PeerRequestOptions, RequestContext, RunningService};
+use rmcp::service::{
+    NotificationContext, PeerRequestOptions, RequestContext, RunningService, serve_directly,
+};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient, Service};
 use serde_json::Value;
-use tokio::time::{Instant, timeout, timeout_at};
-use toshi_core::{Canonical, TOOL_TIMEOUT_MS, ToolDefinition, WireFault};
+use tokio::time::{Instant, timeout_at};
+use toshi_core::{Canonical, Era, TOOL_TIMEOUT_MS, ToolDefinition, WireFault};
 
 use crate::definitions::{self, Page};
+use crate::headers::{self, Repeated};
+use crate::opening::refuses_to_open;
 use crate::shot::{Armed, CloseOnDrop, Fault, Shot};
-use crate::wire::{CONTROL_WITHIN, QUESTION_WITHIN, Wire};
+use crate::wire::{CONTROL_WITHIN, OWN_NAME, OWN_VERSION, QUESTION_WITHIN, Wire};
 
 const CALL_WITHIN: Duration = Duration::from_millis(TOOL_TIMEOUT_MS.unsigned_abs());
 /// All pages of a list.
@@ -27,36 +33,22 @@ const LIST_WITHIN: Duration = QUESTION_WITHIN;
 const PAGES_MAX: usize = 20;
 const TOOLS_MAX: usize = 500;
 
-/// How a server speaks. The stateless protocol of 2026-07-28 will be another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Era {
-    /// 2025-11-25 and its forerunners: `initialize` first, then requests in a session.
-    Handshake,
+/// The version that is offered to a server of an era.
+fn offered(era: Era) -> ProtocolVersion {
+    match era {
+        Era::Handshake => ProtocolVersion::V_2025_11_25,
+        Era::Stateless => ProtocolVersion::V_2026_07_28,
+    }
 }
 
-impl Era {
-    fn lifecycle(self) -> ClientLifecycleMode {
-        match self {
-            Self::Handshake => ClientLifecycleMode::Initialize,
-        }
-    }
-
-    fn offered(self) -> ProtocolVersion {
-        match self {
-            Self::Handshake => ProtocolVersion::V_2025_11_25,
-        }
-    }
-
-    fn speaks(self, version: &ProtocolVersion) -> bool {
-        match self {
-            Self::Handshake => [
-                ProtocolVersion::V_2025_11_25,
-                ProtocolVersion::V_2025_06_18,
-                ProtocolVersion::V_2025_03_26,
-            ]
-            .contains(version),
-        }
-    }
+/// Whether a version that a server chose in its handshake is one of ours.
+fn shakes_hands(version: &ProtocolVersion) -> bool {
+    [
+        ProtocolVersion::V_2025_11_25,
+        ProtocolVersion::V_2025_06_18,
+        ProtocolVersion::V_2025_03_26,
+    ]
+    .contains(version)
 }
 
 /// Our side of the protocol: declares nothing and declines everything that a server asks for.
@@ -92,45 +84,144 @@ impl Service<RoleClient> for Declines {
     }
 
     fn get_info(&self) -> ClientConfig {
-        let me = Implementation::new("toshi", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), me).with_protocol_version(self.0.offered())
+        let me = Implementation::new(OWN_NAME, OWN_VERSION);
+        ClientConfig::new(ClientCapabilities::default(), me).with_protocol_version(offered(self.0))
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Session {
     service: RunningService<RoleClient, Declines>,
+    era: Era,
     over: AtomicBool,
 }
 
+/// Why there is no session.
+#[derive(Debug)]
+pub(crate) struct NotOpened {
+    pub(crate) fault: Fault,
+    /// The server answered as one that does not speak this era.
+    pub(crate) other_era: bool,
+}
+
+impl NotOpened {
+    fn because(fault: Fault, era: Era) -> Self {
+        let other_era = refuses_to_open(&fault.wire, era);
+        Self { fault, other_era }
+    }
+
+    fn names_versions(&self) -> bool {
+        matches!(&self.fault.wire, WireFault::Rpc { code, .. } if *code == UNSUPPORTED_VERSION)
+    }
+
+    fn other_version() -> Self {
+        let what = "the server speaks another version of the protocol".to_owned();
+        Self {
+            fault: WireFault::Other(what).into(),
+            other_era: true,
+        }
+    }
+}
+
+const UNSUPPORTED_VERSION: i64 = -32022;
+
 impl Session {
-    /// Shakes hands. Nothing of this can be mistaken for a call.
-    pub(crate) async fn open(wire: Wire, era: Era) -> Result<Self, Fault> {
+    /// Nothing of this can be mistaken for a call.
+    pub(crate) async fn open(wire: Wire, era: Era, within: Duration) -> Result<Self, NotOpened> {
         let config = StreamableHttpClientTransportConfig::with_uri(wire.endpoint().as_str())
             // A lost session must never make the transport send a call again by itself.
             .reinit_on_expired_session(false)
             .control_request_timeout(CONTROL_WITHIN);
-        let transport = StreamableHttpClientTransport::with_client(wire.clone(), config);
-        let opening = Declines(era).serve_with_lifecycle(transport, era.lifecycle());
-        let strange = |what: &str| Fault::from(WireFault::Other(what.to_owned()));
-        let service = match timeout(QUESTION_WITHIN, opening).await {
+        let transport = || StreamableHttpClientTransport::with_client(wire.clone(), config.clone());
+        let deadline = Instant::now() + within;
+        match era {
+            Era::Handshake => Self::shake_hands(&wire, transport(), deadline).await,
+            Era::Stateless => match Self::discover(transport(), deadline).await {
+                // A client may choose again among the versions that such a refusal names. There is
+                // one to choose, which a server that is being replaced may know the second time.
+                Err(not) if not.names_versions() => Self::discover(transport(), deadline).await,
+                opened => opened,
+            },
+        }
+    }
+
+    fn over(service: RunningService<RoleClient, Declines>, era: Era) -> Self {
+        Self {
+            service,
+            era,
+            over: AtomicBool::new(false),
+        }
+    }
+
+    async fn shake_hands(
+        wire: &Wire,
+        transport: StreamableHttpClientTransport<Wire>,
+        deadline: Instant,
+    ) -> Result<Self, NotOpened> {
+        let era = Era::Handshake;
+        let lifecycle = ClientLifecycleMode::Initialize;
+        let opening = Declines(era).serve_with_lifecycle(transport, lifecycle);
+        let service = match timeout_at(deadline, opening).await {
             Ok(Ok(service)) => service,
             Ok(Err(_)) => {
+                let strange = || WireFault::Other("the handshake failed".to_owned()).into();
                 let seen = wire.handshake_fault();
-                return Err(seen.unwrap_or_else(|| strange("the handshake failed")));
+                return Err(NotOpened::because(seen.unwrap_or_else(strange), era));
             }
-            Err(_) => return Err(WireFault::Timeout.into()),
+            Err(_) => return Err(NotOpened::because(WireFault::Timeout.into(), era)),
         };
-        let known = service
-            .peer_info()
-            .is_some_and(|info| era.speaks(&info.protocol_version));
-        if !known {
-            return Err(strange("the server speaks another version of the protocol"));
+        let chosen = service.peer_info();
+        if !chosen.is_some_and(|info| shakes_hands(&info.protocol_version)) {
+            return Err(NotOpened::other_version());
         }
-        Ok(Self {
-            service,
-            over: AtomicBool::new(false),
-        })
+        Ok(Self::over(service, era))
+    }
+
+    /// Asks what the server speaks. Not by `rmcp`'s own discovery: through a shot the seam also sees an
+    /// answer that comes as an event, and a refusal is known from what was seen of it.
+    async fn discover(
+        transport: StreamableHttpClientTransport<Wire>,
+        deadline: Instant,
+    ) -> Result<Self, NotOpened> {
+        let era = Era::Stateless;
+        let version = offered(era);
+        let expected = DiscoverResult::new(vec![version.clone()], ServerCapabilities::default());
+        let server = ServerPeerInfo::from_discover_result(version.clone(), expected);
+        let service = serve_directly(Declines(era), transport, Some(server));
+        let session = Self::over(service, era);
+        let found = session.ask_to_discover(deadline).await;
+        let result = found.map_err(|fault| NotOpened::because(fault, era))?;
+        let versions = result.get("supportedVersions").and_then(Value::as_array);
+        let speaks = versions
+            .into_iter()
+            .flatten()
+            .any(|other| other.as_str() == Some(version.as_str()));
+        if speaks {
+            Ok(session)
+        } else {
+            Err(NotOpened::other_version())
+        }
+    }
+
+    async fn ask_to_discover(&self, deadline: Instant) -> Result<Value, Fault> {
+        let mut request = DiscoverRequest::new(DiscoverRequestParams {});
+        let shot = Shot::question();
+        request.extensions.insert(shot.clone());
+        self.ask(ClientRequest::DiscoverRequest(request), &shot, deadline)
+            .await
+    }
+
+    pub(crate) fn era(&self) -> Era {
+        self.era
+    }
+
+    /// Which arguments of a call its headers repeat: in the older protocol none.
+    pub(crate) fn repeated(&self, tool: &ToolDefinition) -> Result<Vec<Repeated>, WireFault> {
+        match self.era {
+            Era::Handshake => Ok(Vec::new()),
+            Era::Stateless => headers::repeated(&tool.input_schema)
+                .map_err(|why| WireFault::NotSent(why.to_owned())),
+        }
     }
 
     /// Whether it may still be used.
@@ -163,7 +254,13 @@ impl Session {
                 break;
             }
             match next {
-                None => return Ok(definitions::unambiguous(tools)),
+                None => {
+                    let tools = definitions::unambiguous(tools);
+                    return Ok(match self.era {
+                        Era::Handshake => tools,
+                        Era::Stateless => definitions::repeatable(tools),
+                    });
+                }
                 same if same == cursor => break,
                 next => cursor = next,
             }

@@ -8,6 +8,8 @@ use tokio::sync::Notify;
 use toshi_core::{Access, Canonical, Sha256Hex, WireFault};
 use toshi_store::Permit;
 
+use crate::headers::Repeated;
+
 /// A fault, and whether the server asked for another token (401 with `WWW-Authenticate`).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fault {
@@ -28,6 +30,8 @@ impl From<WireFault> for Fault {
 pub(crate) struct Armed {
     pub(crate) tool: String,
     pub(crate) arguments: Sha256Hex,
+    /// Those of the arguments that the tool wants repeated as headers.
+    pub(crate) repeated: Vec<Repeated>,
     pub(crate) lease: Lease,
 }
 
@@ -43,7 +47,7 @@ pub(crate) enum Lease {
 
 impl Armed {
     /// Arms what the permit allows, and consumes it.
-    pub(crate) fn with(permit: Permit) -> Self {
+    pub(crate) fn with(permit: Permit, repeated: Vec<Repeated>) -> Self {
         let tool = permit.tool().to_owned();
         let arguments = permit.arguments().clone();
         let lease = match permit.access() {
@@ -53,6 +57,7 @@ impl Armed {
         Self {
             tool,
             arguments,
+            repeated,
             lease,
         }
     }
@@ -65,7 +70,7 @@ impl Armed {
         if params.get("name").and_then(Value::as_str) != Some(self.tool.as_str()) {
             return Some("the call names another tool than was permitted");
         }
-        // Besides the library's own `_meta`, nothing rides along that nobody approved.
+        // Besides the seam's own `_meta`, nothing rides along that nobody approved.
         if params
             .keys()
             .any(|key| !["name", "arguments", "_meta"].contains(&key.as_str()))
@@ -103,6 +108,7 @@ pub(crate) enum Refusal {
 pub(crate) struct Shot(Arc<Inner>);
 
 struct Inner {
+    repeated: Vec<Repeated>,
     state: Mutex<State>,
     settled: Notify,
 }
@@ -122,21 +128,28 @@ impl fmt::Debug for Shot {
 }
 
 impl Shot {
-    fn new(armed: Option<Armed>) -> Self {
+    fn new(armed: Option<Armed>, repeated: Vec<Repeated>) -> Self {
         Self(Arc::new(Inner {
+            repeated,
             state: Mutex::new(State::Waiting(armed)),
             settled: Notify::new(),
         }))
     }
 
     /// For one `tools/call`.
-    pub(crate) fn call(armed: Armed) -> Self {
-        Self::new(Some(armed))
+    pub(crate) fn call(mut armed: Armed) -> Self {
+        let repeated = std::mem::take(&mut armed.repeated);
+        Self::new(Some(armed), repeated)
     }
 
     /// For one request that is no call.
     pub(crate) fn question() -> Self {
-        Self::new(None)
+        Self::new(None, Vec::new())
+    }
+
+    /// The arguments that the request repeats as headers.
+    pub(crate) fn repeated(&self) -> &[Repeated] {
+        &self.0.repeated
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -7,16 +7,17 @@ use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::Value;
 use toshi_core::{
-    Access, Canonical, Catalogue, ConnectionId, ConnectionRow, TenantId, ToolDefinition, Transport,
-    WireFault,
+    Access, Canonical, Catalogue, ConnectionId, ConnectionRow, Connector, Era, EraRule, TenantId,
+    ToolDefinition, Transport, WireFault,
 };
 use toshi_store::Permit;
 
 use crate::answer::{CallReport, ToolAnswer};
 use crate::guard::{ConfigError, Outbound};
 use crate::kept::{Found, Kept, Key};
+use crate::opening;
 use crate::redact::Redact;
-use crate::session::{Era, Session};
+use crate::session::Session;
 use crate::shot::{Armed, Fault, Lease};
 use crate::wire::Wire;
 
@@ -184,19 +185,32 @@ impl Tools {
         arguments: &Canonical,
     ) -> CallReport {
         let Prepared {
-            live: _,
+            live,
             session,
             account,
             token,
         } = prepared;
-        let result = match account.check(&permit) {
-            Ok(()) => send(&session, Armed::with(permit), arguments).await,
+        let armed = account.check(&permit).and_then(|()| {
+            let gone = || WireFault::NotSent("the server has no such tool".to_owned());
+            let tool = live.ok_or_else(gone)?;
+            Ok(Armed::with(permit, session.repeated(&tool)?))
+        });
+        let seen = match armed {
+            Ok(armed) => send(&session, armed, arguments).await,
             Err(fault) => Err(fault),
         };
-        report(result, &token)
+        report(seen, &token)
     }
 
-    /// Sends a read on a kept or a new session.
+    /// How the connection's server speaks, where that was found out and its row does not say so.
+    pub fn learned(&self, target: &Target<'_>) -> Option<Era> {
+        let connector = self.connector(target).ok()?;
+        let era = self.kept.era(&target.key())?;
+        let is_news = rule(connector).fixed().is_none() && target.connection.era != Some(era);
+        is_news.then_some(era)
+    }
+
+    /// Sends a read of a reviewed tool on a kept or a new session.
     ///
     /// If the server has lost the session, it is opened again and the read is sent once more. That
     /// needs no second permit: the server refused the first before running it, a read changes nothing,
@@ -205,13 +219,19 @@ impl Tools {
         &self,
         target: &Target<'_>,
         permit: Permit,
+        tool: &ToolDefinition,
         arguments: &Canonical,
     ) -> CallReport {
-        let seen = match (Account::of(target).check(&permit), permit.access()) {
+        let same = Account::of(target).check(&permit);
+        let seen = match (same, permit.access()) {
             (Err(fault), Access::Read | Access::Write) => Err(fault),
-            (Ok(()), Access::Read) => {
-                self.read_twice(target, permit.tool(), arguments, permit.arguments())
+            (Ok(()), Access::Read) if permit.tool() == tool.name => {
+                self.read_twice(target, tool, arguments, permit.arguments())
                     .await
+            }
+            (Ok(()), Access::Read) => {
+                let why = "the permit is for another tool".to_owned();
+                Err(WireFault::NotSent(why).into())
             }
             (Ok(()), Access::Write) => {
                 let why = "a change is not sent as a read".to_owned();
@@ -224,27 +244,30 @@ impl Tools {
     async fn read_twice(
         &self,
         target: &Target<'_>,
-        tool: &str,
+        tool: &ToolDefinition,
         arguments: &Canonical,
         hash: &toshi_core::Sha256Hex,
     ) -> Result<Value, Fault> {
-        let armed = || Armed {
-            tool: tool.to_owned(),
-            arguments: hash.clone(),
-            lease: Lease::None,
+        let armed = |session: &Session| {
+            Ok::<_, Fault>(Armed {
+                tool: tool.name.clone(),
+                arguments: hash.clone(),
+                repeated: session.repeated(tool)?,
+                lease: Lease::None,
+            })
         };
         let Found { session, .. } = self.session(target).await?;
-        match send(&session, armed(), arguments).await {
+        match send(&session, armed(&session)?, arguments).await {
             Err(fault) if is_lost_session(&fault.wire) => {
                 let Found { session, .. } = self.session(target).await?;
-                send(&session, armed(), arguments).await
+                send(&session, armed(&session)?, arguments).await
             }
             other => other,
         }
     }
 
     /// A session and its list. A session that the server has lost is opened again, once; so is a kept
-    /// one whose connection had gone.
+    /// one whose connection had gone, or whose server now speaks otherwise.
     async fn listed(
         &self,
         target: &Target<'_>,
@@ -255,8 +278,9 @@ impl Tools {
             Err(fault) => fault,
         };
         session.give_up();
-        let was_gone = kept && matches!(fault.wire, WireFault::Cut | WireFault::NotSent(_));
-        if !was_gone && !is_lost_session(&fault.wire) {
+        let was_gone = matches!(fault.wire, WireFault::Cut | WireFault::NotSent(_));
+        let has_changed = kept && (was_gone || opening::refuses(&fault.wire, session.era()));
+        if !has_changed && !is_lost_session(&fault.wire) {
             return Err(fault);
         }
         let Found { session, .. } = self.session(target).await?;
@@ -270,41 +294,56 @@ impl Tools {
     }
 
     async fn session(&self, target: &Target<'_>) -> Result<Found, Fault> {
-        let endpoint = self.endpoint(target)?;
-        let open = async {
+        let connector = self.connector(target)?;
+        let endpoint = self.endpoint(target, connector)?;
+        let wire = |era| {
             let client = self.outbound.client().clone();
-            let wire = Wire::new(client, endpoint, target.token.secret.clone());
-            Session::open(wire, Era::Handshake).await
+            Wire::new(client, endpoint.clone(), target.token.secret.clone(), era)
+        };
+        let open = |last: Option<Era>| {
+            opening::open(wire, rule(connector), last.or(target.connection.era))
         };
         self.kept.get(&target.key(), open).await
     }
 
+    fn connector(&self, target: &Target<'_>) -> Result<&Connector, WireFault> {
+        let connector = self.catalogue.get(&target.connection.connector);
+        connector.ok_or_else(|| nowhere("this tool is not available here"))
+    }
+
     /// Where the connection's server is: the one place that decides it.
-    fn endpoint(&self, target: &Target<'_>) -> Result<Url, WireFault> {
-        let nowhere = |why: &str| Err(WireFault::NotSent(why.to_owned()));
-        let Some(connector) = self.catalogue.get(&target.connection.connector) else {
-            return nowhere("this tool is not available here");
-        };
+    fn endpoint(&self, target: &Target<'_>, connector: &Connector) -> Result<Url, WireFault> {
         let base = match connector.transport {
             Transport::McpHttp if connector.key == DEMO => self.demo.as_ref(),
             Transport::McpHttp | Transport::InProcess => None,
         };
         let Some(base) = base else {
-            return nowhere("this tool's server has no address here");
+            return Err(nowhere("this tool's server has no address here"));
         };
         let address = format!("{}/{}", base.as_str().trim_end_matches('/'), target.tenant);
         match self.outbound.guard().check(&address) {
             Ok(url) => Ok(url),
-            Err(why) => nowhere(&why.to_string()),
+            Err(why) => Err(nowhere(&why.to_string())),
         }
     }
+}
+
+fn nowhere(why: &str) -> WireFault {
+    WireFault::NotSent(why.to_owned())
+}
+
+/// A type without a rule has no server over HTTP, and is not reached.
+fn rule(connector: &Connector) -> EraRule {
+    connector.era.unwrap_or(EraRule::Auto)
 }
 
 /// Sends, and takes the session out of use after anything but an answer from the server's protocol.
 async fn send(session: &Session, armed: Armed, arguments: &Canonical) -> Result<Value, Fault> {
     let seen = session.call(armed, arguments).await;
     if let Err(fault) = &seen
-        && (is_lost_session(&fault.wire) || !matches!(fault.wire, WireFault::Rpc { .. }))
+        && (is_lost_session(&fault.wire)
+            || opening::refuses(&fault.wire, session.era())
+            || !matches!(fault.wire, WireFault::Rpc { .. }))
     {
         session.give_up();
     }
@@ -341,6 +380,7 @@ fn is_lost_session(fault: &WireFault) -> bool {
         | WireFault::Timeout
         | WireFault::Cut
         | WireFault::TooLarge
+        | WireFault::Unfinished(_)
         | WireFault::Other(_) => false,
     }
 }

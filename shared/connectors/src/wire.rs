@@ -3,7 +3,8 @@
 //! `rmcp` keeps the protocol (handshake, request ids, answers to the server's own requests); this
 //! type is its only way out. It sends nothing on a URL or with a token other than its own, no request
 //! of another kind than is listed here, and a `tools/call` only with a [`Shot`] that allows exactly
-//! that.
+//! that. Headers, and `_meta` inside a message, are written here: what `rmcp` says of them does not
+//! leave, except for the version that the server chose in a handshake.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use reqwest::Url;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
@@ -20,14 +21,19 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpResponseLimits,
 };
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sse_stream::Sse;
-use toshi_core::{TOOL_TIMEOUT_MS, WireFault};
+use toshi_core::{Era, TOOL_TIMEOUT_MS, WireFault};
 
+use crate::headers::{self, VERSION};
 use crate::reply::{Media, answer_to, media, send_fault, status_fault, watched_events, whole_body};
 use crate::shot::{Fault, Refusal, Shot};
 
-/// Initialize and one page of a list.
+pub(crate) const OWN_NAME: &str = "toshi";
+pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+const STATELESS: &str = "2026-07-28";
+
+/// Initialize, discover and one page of a list.
 pub(crate) const QUESTION_WITHIN: Duration = Duration::from_secs(10);
 /// Notifications, and answers to the server's own requests.
 pub(crate) const CONTROL_WITHIN: Duration = Duration::from_secs(3);
@@ -61,6 +67,7 @@ struct Inner {
     client: reqwest::Client,
     endpoint: Url,
     token: SecretString,
+    era: Era,
     /// Why the handshake failed. `rmcp` builds these messages, so no shot travels with them.
     handshake: Mutex<Option<Fault>>,
 }
@@ -77,6 +84,7 @@ impl fmt::Debug for Wire {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Initialize,
+    Discover,
     List,
     Call,
     /// Notifications, and answers to the server's requests: nothing comes back.
@@ -85,24 +93,32 @@ enum Kind {
 
 impl Kind {
     /// By the bytes, not by the type that they were made from. `None` is never sent.
-    fn of(message: &Value) -> Option<Self> {
+    fn of(message: &Value, era: Era) -> Option<Self> {
         let has_id = message.get("id").is_some();
-        match message.get("method").and_then(Value::as_str) {
-            Some("initialize") if has_id => Some(Self::Initialize),
-            Some("tools/list") if has_id => Some(Self::List),
-            Some("tools/call") if has_id => Some(Self::Call),
-            Some("notifications/initialized" | "notifications/cancelled") if !has_id => {
+        let method = message.get("method").and_then(Value::as_str);
+        match (era, method) {
+            (_, Some("tools/list")) if has_id => Some(Self::List),
+            (_, Some("tools/call")) if has_id => Some(Self::Call),
+            (Era::Stateless, Some("server/discover")) if has_id => Some(Self::Discover),
+            // Without a handshake there is nothing to notify of, and a server may ask nothing.
+            (Era::Stateless, _) => None,
+            (Era::Handshake, Some("initialize")) if has_id => Some(Self::Initialize),
+            (Era::Handshake, Some("notifications/initialized" | "notifications/cancelled"))
+                if !has_id =>
+            {
                 Some(Self::Control)
             }
-            Some(_) => None,
-            None => (message.get("result").is_some() || message.get("error").is_some())
-                .then_some(Self::Control),
+            (Era::Handshake, Some(_)) => None,
+            (Era::Handshake, None) => {
+                let answers = message.get("result").is_some() || message.get("error").is_some();
+                answers.then_some(Self::Control)
+            }
         }
     }
 
     fn within(self) -> Duration {
         match self {
-            Self::Initialize | Self::List => QUESTION_WITHIN,
+            Self::Initialize | Self::Discover | Self::List => QUESTION_WITHIN,
             Self::Call => CALL_GUARD,
             Self::Control => CONTROL_WITHIN,
         }
@@ -116,11 +132,17 @@ enum Arrived {
 }
 
 impl Wire {
-    pub(crate) fn new(client: reqwest::Client, endpoint: Url, token: SecretString) -> Self {
+    pub(crate) fn new(
+        client: reqwest::Client,
+        endpoint: Url,
+        token: SecretString,
+        era: Era,
+    ) -> Self {
         Self(Arc::new(Inner {
             client,
             endpoint,
             token,
+            era,
             handshake: Mutex::new(None),
         }))
     }
@@ -152,20 +174,35 @@ impl Wire {
         session: Option<Arc<str>>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, RmcpError> {
+        let era = self.0.era;
         let shot = shot_in(&message);
+        let mut message = serde_json::to_value(&message).map_err(RmcpError::Deserialize)?;
+        write_meta(&mut message, era);
         let body = serde_json::to_vec(&message).map_err(RmcpError::Deserialize)?;
         let sent: Value = serde_json::from_slice(&body).map_err(RmcpError::Deserialize)?;
-        let Some(kind) = Kind::of(&sent) else {
+        let Some(kind) = Kind::of(&sent, era) else {
             return Err(refused("this kind of request is never sent"));
         };
+        let session = session.filter(|_| era == Era::Handshake);
         let has_session = session.is_some();
+        let headers = match era {
+            Era::Handshake => Ok(chosen_version(&headers)),
+            Era::Stateless => {
+                let repeated = shot.as_ref().map_or(&[][..], Shot::repeated);
+                headers::repeating(&sent, STATELESS, repeated)
+            }
+        };
+        let headers = headers.map_err(|why| {
+            let fault = WireFault::NotSent(why.to_owned());
+            self.fail(shot.as_ref(), kind, fault.into())
+        })?;
         let request = self
             .0
             .client
             .post(self.0.endpoint.clone())
             .header(header::ACCEPT, ACCEPT)
             .header(header::CONTENT_TYPE, JSON)
-            .headers(headers.into_iter().collect())
+            .headers(headers)
             .timeout(kind.within())
             .body(body);
         let request = match session {
@@ -181,16 +218,19 @@ impl Wire {
             .map_err(|fault| self.fail(shot.as_ref(), kind, fault.into()))?;
         // Nothing may stand between this check and the send.
         match (&shot, kind) {
-            (Some(shot), Kind::List | Kind::Call) => match shot.spend(&sent, kind == Kind::Call) {
-                Ok(()) => {}
-                Err(Refusal::Never(why)) => {
-                    let fault = WireFault::NotSent(why.to_owned());
-                    return Err(self.fail(Some(shot), kind, fault.into()));
+            (Some(shot), Kind::Discover | Kind::List | Kind::Call) => {
+                match shot.spend(&sent, kind == Kind::Call) {
+                    Ok(()) => {}
+                    Err(Refusal::Never(why)) => {
+                        let fault = WireFault::NotSent(why.to_owned());
+                        return Err(self.fail(Some(shot), kind, fault.into()));
+                    }
+                    Err(Refusal::Spent) => return Err(refused("the request was sent before")),
                 }
-                Err(Refusal::Spent) => return Err(refused("the request was sent before")),
-            },
+            }
             (None, Kind::Initialize | Kind::Control) => {}
-            (None, Kind::List | Kind::Call) | (Some(_), Kind::Initialize | Kind::Control) => {
+            (None, Kind::Discover | Kind::List | Kind::Call)
+            | (Some(_), Kind::Initialize | Kind::Control) => {
                 return Err(refused("the request has no permit"));
             }
         }
@@ -239,7 +279,7 @@ impl Wire {
                     .unwrap_or_else(PoisonError::into_inner);
                 first.get_or_insert(fault);
             }
-            (None, Kind::List | Kind::Call) => {}
+            (None, Kind::Discover | Kind::List | Kind::Call) => {}
         }
         told
     }
@@ -266,7 +306,7 @@ impl Wire {
         let session = response
             .headers()
             .get(SESSION)
-            .filter(|id| id.len() <= SESSION_ID_MAX)
+            .filter(|id| self.0.era == Era::Handshake && id.len() <= SESSION_ID_MAX)
             .and_then(|id| id.to_str().ok())
             .map(str::to_owned);
         match media(response.headers()) {
@@ -284,6 +324,45 @@ impl Wire {
             }
         }
     }
+}
+
+/// Replaces what the library put into a request's `_meta` by what this client says of itself: in the
+/// older protocol nothing, where the handshake has said it.
+fn write_meta(message: &mut Value, era: Era) {
+    let is_request = message.get("id").is_some() && message.get("method").is_some();
+    let Some(message) = message.as_object_mut().filter(|_| is_request) else {
+        return;
+    };
+    match era {
+        Era::Handshake => {
+            if let Some(Value::Object(params)) = message.get_mut("params") {
+                params.remove("_meta");
+            }
+        }
+        Era::Stateless => {
+            let params = message.entry("params").or_insert_with(|| json!({}));
+            if let Value::Object(params) = params {
+                let meta = json!({
+                    "io.modelcontextprotocol/protocolVersion": STATELESS,
+                    "io.modelcontextprotocol/clientInfo": {
+                        "name": OWN_NAME,
+                        "version": OWN_VERSION,
+                    },
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                });
+                params.insert("_meta".to_owned(), meta);
+            }
+        }
+    }
+}
+
+/// Of the library's headers, the version that the server chose.
+fn chosen_version(headers: &HashMap<HeaderName, HeaderValue>) -> HeaderMap {
+    let version = headers.get(&VERSION).cloned();
+    version
+        .map(|version| (VERSION, version))
+        .into_iter()
+        .collect()
 }
 
 fn read_json(body: &[u8], sent: &Value) -> Result<Value, WireFault> {
@@ -351,7 +430,7 @@ impl StreamableHttpClient for Wire {
             .0
             .client
             .delete(self.0.endpoint.clone())
-            .headers(custom_headers.into_iter().collect())
+            .headers(chosen_version(&custom_headers))
             .header(SESSION, session_id.as_ref())
             .header(header::AUTHORIZATION, authorization)
             .timeout(GOODBYE_WITHIN);

@@ -1,6 +1,8 @@
 //! The way to a tool, against a server that does what it should not.
 
 mod bytes;
+mod eras;
+mod matrix;
 mod seam;
 mod sessions;
 
@@ -22,7 +24,7 @@ use crate::shot::Shot;
 
 #[path = "../../tests/it/server.rs"]
 mod server;
-use server::{Part, Reply, Server, event, http, json_reply, tool};
+use server::{Part, Reply, Server, Speaks, event, http, json_reply, tool};
 
 const TOKEN: &str = "canary-token";
 
@@ -35,14 +37,23 @@ struct Bench {
 }
 
 impl Bench {
+    /// At a server with sessions, which is known to be one.
     async fn new() -> Self {
+        Self::at(Speaks::Sessions, Some(Era::Handshake)).await
+    }
+
+    async fn at(speaks: Speaks, known: Option<Era>) -> Self {
         let server = Server::start().await;
+        server.speak(speaks);
         let tools = tools_at(server.url());
         Self {
             server,
             tools,
             tenant: TenantId::from_stored("lakeside").unwrap(),
-            row: row(),
+            row: ConnectionRow {
+                era: known,
+                ..row()
+            },
             token: AccessToken {
                 version: 1,
                 secret: TOKEN.into(),
@@ -60,20 +71,33 @@ impl Bench {
 
     /// Prepares and sends as for a claimed write.
     async fn write(&self) -> Result<Value, Fault> {
-        let prepared = self
-            .tools
-            .prepare(&self.target(), "post_message")
-            .await
-            .unwrap();
-        assert!(prepared.live.is_some());
+        self.send(self.prepare().await).await
+    }
+
+    async fn prepare(&self) -> Prepared {
+        let prepared = self.tools.prepare(&self.target(), "post_message").await;
+        prepared.unwrap()
+    }
+
+    /// As [`Tools::call`], with a permit that only tests have.
+    async fn send(&self, prepared: Prepared) -> Result<Value, Fault> {
         let arguments = arguments();
-        send(&prepared.session, armed(&arguments, true), &arguments).await
+        let tool = prepared.live.unwrap();
+        let armed = Armed {
+            repeated: prepared.session.repeated(&tool)?,
+            ..armed(&arguments, true)
+        };
+        send(&prepared.session, armed, &arguments).await
     }
 
     async fn read(&self) -> Result<Value, Fault> {
+        self.read_as(&reviewed()).await
+    }
+
+    async fn read_as(&self, tool: &ToolDefinition) -> Result<Value, Fault> {
         let arguments = arguments();
         self.tools
-            .read_twice(&self.target(), "post_message", &arguments, arguments.hash())
+            .read_twice(&self.target(), tool, &arguments, arguments.hash())
             .await
     }
 
@@ -81,11 +105,17 @@ impl Bench {
         self.server.seen("tools/call").len()
     }
 
-    fn wire(&self) -> Wire {
+    fn wire(&self, era: Era) -> Wire {
         let endpoint = self.server.url().parse().unwrap();
         let client = self.tools.outbound.client().clone();
-        Wire::new(client, endpoint, self.token.secret.clone())
+        Wire::new(client, endpoint, self.token.secret.clone(), era)
     }
+}
+
+/// The tool as a person reviewed it.
+fn reviewed() -> ToolDefinition {
+    let listed = json!({"tools": [tool("post_message")]});
+    crate::definitions::page(&listed).unwrap().tools.remove(0)
 }
 
 fn tools_at(endpoint: String) -> Tools {
@@ -118,6 +148,7 @@ fn row() -> ConnectionRow {
         tool_denylist: vec![],
         epoch: 1,
         connected_at: Millis::from_epoch(0),
+        era: None,
     }
 }
 
@@ -129,6 +160,7 @@ fn armed(arguments: &Canonical, in_time: bool) -> Armed {
     Armed {
         tool: "post_message".to_owned(),
         arguments: arguments.hash().clone(),
+        repeated: Vec::new(),
         lease: Lease::Fixed(in_time),
     }
 }
@@ -171,4 +203,14 @@ fn rpc_error(status: u16, code: i64, message: &str) -> Reply {
         status,
         &json!({"jsonrpc": "2.0", "id": null, "error": error}),
     )
+}
+
+fn words(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded { .. } => "succeeded",
+        Outcome::ReportedError { .. } => "reported an error",
+        Outcome::Refused { .. } => "refused",
+        Outcome::NotSent { .. } => "not sent",
+        Outcome::Unknown { .. } => "unknown",
+    }
 }

@@ -30,7 +30,7 @@ async fn a_call_is_one_post_with_our_token_and_the_approved_arguments() {
 #[tokio::test]
 async fn a_second_post_of_the_same_call_is_refused_and_changes_nothing() {
     let bench = Bench::new().await;
-    let wire = bench.wire();
+    let wire = bench.wire(Era::Handshake);
     let arguments = arguments();
     let shot = Shot::call(armed(&arguments, true));
     let call = message("post_message", arguments.value(), Some(&shot));
@@ -77,7 +77,7 @@ async fn a_second_post_of_the_same_call_is_refused_and_changes_nothing() {
 #[tokio::test]
 async fn only_exactly_what_was_permitted_leaves() {
     let bench = Bench::new().await;
-    let wire = bench.wire();
+    let wire = bench.wire(Era::Handshake);
     let permitted = arguments();
     let shot = |in_time| Shot::call(armed(&permitted, in_time));
     let value = permitted.value();
@@ -140,7 +140,7 @@ async fn a_call_that_was_given_up_before_the_network_can_no_longer_be_sent() {
     ));
     assert!(
         !post(
-            &bench.wire(),
+            &bench.wire(Era::Handshake),
             message("post_message", arguments.value(), Some(&shot))
         )
         .await
@@ -337,6 +337,7 @@ async fn an_unreachable_server_means_not_sent() {
         tools.outbound.client().clone(),
         format!("http://{address}/").parse().unwrap(),
         bench.token.secret.clone(),
+        Era::Handshake,
     );
     let arguments = arguments();
     let shot = Shot::call(armed(&arguments, true));
@@ -416,6 +417,11 @@ fn no_debug_text_shows_the_token() {
     };
     let outbound = Outbound::new(Guard::new(true)).unwrap();
     let url = "http://127.0.0.1:1/".parse().unwrap();
-    let wire = Wire::new(outbound.client().clone(), url, token.secret.clone());
+    let wire = Wire::new(
+        outbound.client().clone(),
+        url,
+        token.secret.clone(),
+        Era::Handshake,
+    );
     assert!(!format!("{token:?}{target:?}{wire:?}").contains("canary"));
 }

@@ -6,11 +6,7 @@ use super::*;
 async fn a_server_that_hangs_is_left_in_time() {
     let bench = Bench::new().await;
     bench.server.once("tools/call", Reply::Hang);
-    let prepared = bench
-        .tools
-        .prepare(&bench.target(), "post_message")
-        .await
-        .unwrap();
+    let prepared = bench.prepare().await;
     let arguments = arguments();
     let (seen, started) = tokio::join!(
         send(&prepared.session, armed(&arguments, true), &arguments),
@@ -45,11 +41,7 @@ async fn a_server_that_keeps_talking_is_left_in_time_too() {
             finish: false,
         },
     );
-    let prepared = bench
-        .tools
-        .prepare(&bench.target(), "post_message")
-        .await
-        .unwrap();
+    let prepared = bench.prepare().await;
     let arguments = arguments();
     let (seen, ()) = tokio::join!(
         send(&prepared.session, armed(&arguments, true), &arguments),
@@ -67,11 +59,7 @@ async fn a_server_that_keeps_talking_is_left_in_time_too() {
 async fn a_caller_that_goes_away_takes_its_call_along() {
     let bench = Bench::new().await;
     bench.server.once("tools/call", Reply::Hang);
-    let prepared = bench
-        .tools
-        .prepare(&bench.target(), "post_message")
-        .await
-        .unwrap();
+    let prepared = bench.prepare().await;
     let arguments = arguments();
     tokio::select! {
         _ = send(&prepared.session, armed(&arguments, true), &arguments) => panic!("an answer"),

@@ -41,6 +41,7 @@ fn row(connector: &str) -> ConnectionRow {
         tool_denylist: vec![],
         epoch: 1,
         connected_at: Millis::from_epoch(0),
+        era: None,
     }
 }
 
