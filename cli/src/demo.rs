@@ -67,7 +67,7 @@ impl Demo {
         let token = SecretString::from(format!("{DEMO}-{tenant}-token"));
         let connections = school.connections().await?;
         let known = connections.into_iter().find(|row| row.connection == id);
-        let connection = known
+        let mut connection = known
             .clone()
             .unwrap_or_else(|| connection(&id, tenant, school_name, now));
         let access = AccessToken {
@@ -84,9 +84,14 @@ impl Demo {
             .list(&target)
             .await
             .map_err(|fault| anyhow::anyhow!("its tools could not be listed: {fault:?}"))?;
+        let era = self.tools.learned(&target);
         if known.is_some() {
+            if let Some(era) = era {
+                school.learn_era(&connection, era).await?;
+            }
             return review(&school, &id, live).await;
         }
+        connection.era = era;
         let rows: Vec<ToolRow> = live
             .into_iter()
             .map(|definition| row(&id, definition, ToolState::Active))
@@ -122,6 +127,7 @@ fn connection(
         tool_denylist: Vec::new(),
         epoch: 1,
         connected_at: now,
+        era: None,
     }
 }
 

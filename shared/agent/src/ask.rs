@@ -488,8 +488,9 @@ async fn read(
     let report = run
         .agent
         .tools
-        .read(&target, opened.permit, arguments)
+        .read(&target, opened.permit, &tool.row.definition, arguments)
         .await;
+    run.keep_era(&target).await;
     let text = long_text(&report.result);
     let outcome = settle(report.result, Access::Read);
     let chunks = if text.is_empty() {

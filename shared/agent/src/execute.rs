@@ -375,7 +375,9 @@ impl Run<'_> {
                 connection: &target.connection,
                 token: &token,
             };
-            let Ok(live) = self.agent.tools.list(&at).await else {
+            let live = self.agent.tools.list(&at).await;
+            self.keep_era(&at).await;
+            let Ok(live) = live else {
                 continue;
             };
             for tool in withheld {
@@ -425,7 +427,20 @@ impl Run<'_> {
             connection: &target.connection,
             token,
         };
-        self.agent.tools.prepare(&at, tool).await
+        let prepared = self.agent.tools.prepare(&at, tool).await;
+        self.keep_era(&at).await;
+        prepared
+    }
+
+    /// Keeps how the server speaks if that was found out just now, so that the next process need not
+    /// ask. It saves time and nothing else, so a failure stops nothing.
+    pub(crate) async fn keep_era(&self, at: &toshi_connectors::Target<'_>) {
+        let Some(era) = self.agent.tools.learned(at) else {
+            return;
+        };
+        if let Err(error) = self.school.learn_era(at.connection, era).await {
+            tracing::warn!(%error, connection = %at.connection.connection, "how a server speaks was not kept");
+        }
     }
 }
 
@@ -448,6 +463,7 @@ fn give_up_reason(fault: &WireFault) -> NotSent {
         | WireFault::Timeout
         | WireFault::Cut
         | WireFault::TooLarge
+        | WireFault::Unfinished(_)
         | WireFault::Other(_) => NotSent::ServerUnreachable,
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use toshi_bench::{Measured, Scene};
 use toshi_core::{
-    ARGUMENTS_MAX, Canonical, Catalogue, ConnectionRow, ConnectionStatus, Gate, Millis, Role,
+    ARGUMENTS_MAX, Canonical, Catalogue, ConnectionRow, ConnectionStatus, Era, Gate, Millis, Role,
     Sharing, ToolDefinition, ToolRow, ToolState, UserId, WriteMode,
 };
 
@@ -142,6 +142,7 @@ fn gate(out: &mut impl Write) -> std::io::Result<()> {
         tool_denylist: Vec::new(),
         epoch: 1,
         connected_at: Millis::from_epoch(0),
+        era: Some(Era::Handshake),
     };
     let tool = ToolRow {
         connection: row.connection.clone(),

@@ -8,7 +8,7 @@ use serde_json::json;
 use toshi_agent::{Agent, AgentConfig, Budget, ChatRequest, Chunk, Posted};
 use toshi_connectors::{AccessToken, Target};
 use toshi_core::{
-    Actor, Answer, Cause, ConnectionRow, ConnectionStatus, ConversationId, Event, How, Role,
+    Actor, Answer, Cause, ConnectionRow, ConnectionStatus, ConversationId, Era, Event, How, Role,
     Sharing, TenantId, ToolRow, ToolState, UserId, WriteMode,
 };
 use toshi_sandbox::{Options, Sandbox};
@@ -116,6 +116,7 @@ impl Scene {
             tool_denylist: Vec::new(),
             epoch: 1,
             connected_at: now(),
+            era: Some(Era::Handshake),
         };
         let token = AccessToken {
             version: 1,

@@ -11,8 +11,8 @@ use toshi_agent::{
 use toshi_connectors::{AccessToken, Target};
 use toshi_core::{
     Actor, Answer, Approval, ApprovalId, Cause, ConnectionRow, ConnectionStatus, ConversationId,
-    Event, How, Millis, Role, Seal, Sharing, State, Subject, TenantId, ToolRow, ToolState, TurnId,
-    TurnRow, UserId, WriteMode, verify_chain,
+    Era, Event, How, Millis, Role, Seal, Sharing, State, Subject, TenantId, ToolRow, ToolState,
+    TurnId, TurnRow, UserId, WriteMode, verify_chain,
 };
 use toshi_sandbox::{Options, Sandbox};
 use toshi_store::{Due, SHARDS, School, TransitionError};
@@ -113,6 +113,7 @@ impl Scene {
             tool_denylist: Vec::new(),
             epoch: 1,
             connected_at: now(),
+            era: Some(Era::Handshake),
         };
         let token = AccessToken {
             version: 1,
