@@ -16,7 +16,13 @@ MAY_USE = {
     "toshi-http": {"toshi-core", "toshi-store"},
 }
 SHIPPED = ("toshi-chat", "toshi-approvals", "toshi-refresh", "toshi-cli")
-NEVER_SHIPPED = {"toshi-sandbox", "toshi-tests", "toshi-test-support", "toshi-bench"}
+NEVER_SHIPPED = {
+    "toshi-sandbox",
+    "toshi-tests",
+    "toshi-test-support",
+    "toshi-bench",
+    "toshi-conformance",
+}
 MAY_CALL_HTTP = {"toshi-connectors", "toshi-agent", "toshi-http"}
 IMPURE = ("tokio", "reqwest", "hyper", "aws-config", "aws-sdk-", "lambda_runtime", "rmcp")
 LONGEST_MAIN = 80
