@@ -21,6 +21,7 @@ fn connection(id: &str) -> ConnectionRow {
         tool_denylist: Vec::new(),
         epoch: 1,
         connected_at: NOW,
+        era: None,
     }
 }
 
