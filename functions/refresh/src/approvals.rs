@@ -1,6 +1,6 @@
 //! Approvals whose time ran out: unanswered, approved but not run, or claimed and never settled.
 
-use toshi_core::{Cause, Event, Millis, State};
+use toshi_core::{Cause, Millis, State};
 use toshi_http::start::count;
 use toshi_store::{Due, DueKind, StoreError, TransitionError, WakeMessage};
 
@@ -34,19 +34,8 @@ async fn serve(sweeper: &Sweeper, due: Due, clock: fn() -> Millis) -> Result<boo
         return Ok(false);
     };
     let now = clock();
-    let event = match row.state {
-        State::Pending | State::Approved => Event::Expire,
-        State::Executing => Event::Abandon,
-        State::Rejected
-        | State::Expired
-        | State::Voided
-        | State::Superseded
-        | State::Blocked
-        | State::Succeeded
-        | State::Failed
-        | State::Unknown
-        | State::ResolvedDone
-        | State::ResolvedNotDone => return Ok(false),
+    let Some(event) = row.overdue() else {
+        return Ok(false);
     };
     let row = match school.transition(&row, event, &Cause::system(), now).await {
         Ok(row) => row,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toshi_core::{
     Cause, ConversationId, ConversationRow, Event, Finish, InboxId, InboxRow, LEASE_RENEW_MS,
     Lease, MessageAuthor, MessageRow, Millis, OpenTurn, RequestId, StepRow, TenantId, TurnEnd,
-    TurnId, TurnRow, TurnState, VoidReason, Work, next_work,
+    TurnId, TurnRow, TurnState, VoidReason, Work, besides, next_work,
 };
 use toshi_store::{
     Begin, Commit, Committed, History, Release, School, StepRefusal, StoreError, TenantRow,
@@ -272,7 +272,7 @@ impl Run<'_> {
             };
             let mine: &[InboxRow] = if scope == Scope::All { &inbox } else { &[] };
             let work = next_work(&own, mine, now(), self.budget.left_ms());
-            self.others = Some(besides(&work, &open, &inbox));
+            self.others = Some(besides(&work, &open, &inbox, now()));
             match work {
                 Work::Expire(id) => self.expire(&own, id).await?,
                 Work::Call(id) => Box::pin(self.execute(&own, id)).await?,
@@ -623,24 +623,6 @@ impl Run<'_> {
         // a thread's stack.
         Box::pin(Drive::new(self, turn, context).run()).await
     }
-}
-
-/// Whether there is anything to do besides this work.
-fn besides(work: &Work, open: &[OpenTurn], inbox: &[InboxRow]) -> bool {
-    let open: Vec<OpenTurn> = open
-        .iter()
-        .filter(|one| match work {
-            Work::Continue(id) | Work::TakeOver(id) | Work::Interrupt(id) => one.turn.turn != *id,
-            Work::Expire(_) | Work::Call(_) | Work::Start(_) | Work::HandOver | Work::Idle => true,
-        })
-        .cloned()
-        .collect();
-    let inbox: Vec<InboxRow> = inbox
-        .iter()
-        .filter(|row| *work != Work::Start(row.inbox))
-        .cloned()
-        .collect();
-    next_work(&open, &inbox, now(), i64::MAX) != Work::Idle
 }
 
 pub(crate) fn approval(

@@ -50,10 +50,11 @@ pub use id::{
     MessageId, RequestId, TenantId, TurnId, UserId, UserMessageId,
 };
 pub use limits::{
-    ANSWERS_PER_REQUEST, ARGUMENTS_MAX, CALLS_PER_STEP, CLAIM_NEEDS_MS, DECIDE_WITHIN_WEB_MS,
-    MESSAGE_MAX, MESSAGES_PER_PERSON, MESSAGES_PER_TENANT, MODEL_FIRST_BYTE_MS, MODEL_IDLE_MS,
-    RESULT_CHUNK, RESULT_CHUNKS_MAX, RESULT_MAX, RUN_MAX_MS, RUN_WITHIN_MS, SAME_CALL_MAX,
-    SEND_MARGIN_MS, STEPS_PER_TURN, TOOL_BODY_MAX, TOOL_TIMEOUT_MS, TURN_NEEDS_MS,
+    ANSWERS_PER_REQUEST, ARGUMENTS_MAX, CALLS_PER_STEP, CLAIM_LEASE_MS, CLAIM_NEEDS_MS,
+    DECIDE_WITHIN_WEB_MS, MESSAGE_MAX, MESSAGES_PER_PERSON, MESSAGES_PER_TENANT,
+    MODEL_FIRST_BYTE_MS, MODEL_IDLE_MS, RESULT_CHUNK, RESULT_CHUNKS_MAX, RESULT_MAX, RUN_MAX_MS,
+    RUN_WITHIN_MS, SAME_CALL_MAX, SEND_MARGIN_MS, SEND_NEEDS_MS, STEPS_PER_TURN, TOOL_BODY_MAX,
+    TOOL_TIMEOUT_MS, TURN_NEEDS_MS,
 };
 pub use long::{READ_RESULT, chunk_of, chunks, kept_bytes, part_count, part_in};
 pub use role::Role;
@@ -61,7 +62,7 @@ pub use settle::{Outcome, WireFault, classify_write};
 pub use time::{Deadline, Millis};
 pub use turn::{
     CallOutcome, Finish, InboxRow, MessageAuthor, MessageRow, OpenTurn, StepCall, StepRow, TurnEnd,
-    TurnRow, TurnState, Work, next_work,
+    TurnRow, TurnState, Work, besides, next_work,
 };
 pub use words::{
     blocked_words, call_outcome_for_model, shortened_words, state_for_model, state_for_person,

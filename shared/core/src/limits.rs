@@ -26,6 +26,10 @@ pub const ANSWERS_PER_REQUEST: usize = 32;
 pub const TOOL_TIMEOUT_MS: i64 = 20_000;
 /// What a send needs of the lease besides the call's own time.
 pub const SEND_MARGIN_MS: i64 = 5_000;
+/// What must be left of a claim's lease when its call is sent, and how long a claim holds: two calls
+/// and two margins.
+pub const SEND_NEEDS_MS: i64 = TOOL_TIMEOUT_MS + SEND_MARGIN_MS;
+pub const CLAIM_LEASE_MS: i64 = 2 * SEND_NEEDS_MS;
 /// How long an approved call may wait to be run.
 pub const RUN_WITHIN_MS: i64 = 10 * 60 * 1000;
 /// How long a question asked on the web waits for its answer.

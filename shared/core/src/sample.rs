@@ -13,7 +13,7 @@ use crate::{
 
 pub(crate) const NOW: Millis = Millis::from_epoch(1_796_062_800_000);
 pub(crate) const DECIDE_BY: Millis = NOW.plus(24 * 60 * 60 * 1000);
-pub(crate) const LEASE_MS: i64 = 50_000;
+pub(crate) const LEASE_MS: i64 = crate::limits::CLAIM_LEASE_MS;
 
 pub(crate) fn id<K>(n: u128) -> Id<K> {
     Id::new(NOW, n)

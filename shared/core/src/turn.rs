@@ -231,6 +231,25 @@ pub fn next_work(open: &[OpenTurn], inbox: &[InboxRow], now: Millis, left_ms: i6
     }
 }
 
+/// Whether there is anything to do besides this work: whoever lets go of the conversation with its
+/// last step would leave it behind.
+pub fn besides(work: &Work, open: &[OpenTurn], inbox: &[InboxRow], now: Millis) -> bool {
+    let open: Vec<OpenTurn> = open
+        .iter()
+        .filter(|one| match work {
+            Work::Continue(id) | Work::TakeOver(id) | Work::Interrupt(id) => one.turn.turn != *id,
+            Work::Expire(_) | Work::Call(_) | Work::Start(_) | Work::HandOver | Work::Idle => true,
+        })
+        .cloned()
+        .collect();
+    let inbox: Vec<InboxRow> = inbox
+        .iter()
+        .filter(|row| *work != Work::Start(row.inbox))
+        .cloned()
+        .collect();
+    wanted(&open, &inbox, now) != Work::Idle
+}
+
 fn wanted(open: &[OpenTurn], inbox: &[InboxRow], now: Millis) -> Work {
     for approval in open.iter().flat_map(|turn| &turn.approvals) {
         match approval.state {

@@ -214,6 +214,25 @@ fn what_does_not_fit_into_the_time_left_is_handed_over() {
 }
 
 #[test]
+fn whoever_goes_on_with_a_turn_sees_what_else_there_is() {
+    let died = running(1, 0, None);
+    let complete = waiting(2, &[State::Failed]);
+    let asked = waiting(3, &[State::Pending]);
+    let inbox = [message(4)];
+    let besides = |work, open: &[OpenTurn], inbox: &[InboxRow]| besides(&work, open, inbox, NOW);
+    let alone = [died.clone(), asked.clone()];
+    assert!(!besides(Work::TakeOver(id(1)), &alone, &[]));
+    assert!(!besides(Work::Interrupt(id(1)), &alone, &[]));
+    assert!(besides(Work::TakeOver(id(1)), &alone, &inbox));
+    let two = [died, complete.clone()];
+    assert!(besides(Work::Continue(id(2)), &two, &[]));
+    assert!(!besides(Work::Continue(id(2)), &[complete, asked], &[]));
+    assert!(!besides(Work::Start(id(4)), &[], &inbox));
+    let more = [message(4), message(5)];
+    assert!(besides(Work::Start(id(4)), &[], &more));
+}
+
+#[test]
 fn a_dead_runners_turn_is_taken_over_three_times() {
     for takeovers in 0..3 {
         let open = [running(1, takeovers, Some(NOW))];

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use toshi_core::{
-    Access, Approval, ApprovalId, AttemptId, BlockReason, Catalogue, Cause, ConversationId, Effect,
-    Event, Millis, Outcome, Refusal, Role, SEND_MARGIN_MS, State, Subject, TOOL_TIMEOUT_MS,
-    Transition, UserId, Verdict,
+    Access, Approval, ApprovalId, AttemptId, BlockReason, CLAIM_LEASE_MS, Catalogue, Cause,
+    ConversationId, Effect, Event, Millis, Outcome, Refusal, Role, State, Subject, Transition,
+    UserId, Verdict,
 };
 
 use crate::connection::{Target, kill_scopes};
@@ -19,8 +19,6 @@ use crate::results::ResultOrigin;
 use crate::sweep::DueKind;
 use crate::{School, StoreError};
 
-/// How long a claim holds: two calls and two margins.
-const CLAIM_MS: i64 = 2 * TOOL_TIMEOUT_MS + 2 * SEND_MARGIN_MS;
 /// Tries at a row that others change at the same time.
 const ROW_TRIES: u32 = 20;
 
@@ -446,9 +444,9 @@ impl School<'_> {
         let attempt: AttemptId = crate::mint(now);
         let event = Event::Claim {
             attempt,
-            lease_until: now.plus(CLAIM_MS),
+            lease_until: now.plus(CLAIM_LEASE_MS),
         };
-        let lease_ends = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
+        let lease_ends = Instant::now() + Duration::from_millis(CLAIM_LEASE_MS.unsigned_abs());
         let transition =
             row.apply(event, &Cause::system(), now)
                 .map_err(|refusal| ClaimRefusal::Refused {

@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use toshi_core::{
-    Access, ApprovalId, AttemptId, ConnectionId, SEND_MARGIN_MS, Sha256Hex, TOOL_TIMEOUT_MS,
-    TenantId,
-};
+use toshi_core::{Access, ApprovalId, AttemptId, ConnectionId, SEND_NEEDS_MS, Sha256Hex, TenantId};
 
 /// Lets one call with exactly these arguments reach one tool of one account.
 ///
@@ -135,7 +132,7 @@ impl Permit {
 
     /// Whether the lease still covers a whole call and a margin, by the monotonic clock.
     pub fn may_still_send(&self) -> bool {
-        let needs = Duration::from_millis((TOOL_TIMEOUT_MS + SEND_MARGIN_MS).unsigned_abs());
+        let needs = Duration::from_millis(SEND_NEEDS_MS.unsigned_abs());
         self.lease_ends.saturating_duration_since(Instant::now()) >= needs
     }
 }

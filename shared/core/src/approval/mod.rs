@@ -293,6 +293,24 @@ impl Approval {
         }
     }
 
+    /// What becomes of it then, if it is still so.
+    pub const fn overdue(&self) -> Option<Event> {
+        match self.state {
+            State::Pending | State::Approved => Some(Event::Expire),
+            State::Executing => Some(Event::Abandon),
+            State::Rejected
+            | State::Expired
+            | State::Voided
+            | State::Superseded
+            | State::Blocked
+            | State::Succeeded
+            | State::Failed
+            | State::Unknown
+            | State::ResolvedDone
+            | State::ResolvedNotDone => None,
+        }
+    }
+
     pub fn run_by(&self) -> Deadline {
         self.run_by.unwrap_or_default()
     }

@@ -426,6 +426,16 @@ fn only_open_and_executing_rows_are_due() {
             _ => None,
         };
         assert_eq!(row.due(NOW), due, "{state:?}");
+        let moved = row.overdue().map(|event| {
+            let moved = row.apply(event, &Cause::system(), due.unwrap_or(NOW));
+            moved.unwrap().row.state
+        });
+        let expected = match state {
+            State::Pending | State::Approved => Some(State::Expired),
+            State::Executing => Some(State::Unknown),
+            _ => None,
+        };
+        assert_eq!(moved, expected, "{state:?}");
     }
 }
 
