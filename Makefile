@@ -19,7 +19,7 @@ PEERS := $(DEV) peers
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run stop reset token test test-rust test-web test-infra test-stack test-e2e \
-	test-peers lint lint-rust lint-deps lint-advisories lint-infra lint-web bench openapi deploy
+	test-peers lint lint-rust lint-deps lint-advisories lint-infra lint-web bench soak openapi deploy
 
 help: ## List the commands
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -96,6 +96,9 @@ lint-web: setup ## Lint and types of the web console and of the peer tests
 bench: ## Measure turns and what is shipped against their goals (release builds: takes minutes)
 	@$(DEV) emulator -- cargo run --release --package toshi-bench
 	@$(DEV) sizes
+
+soak: ## Look through the larger worlds of the model (takes many minutes)
+	@cargo test --workspace --test model -- --ignored --nocapture
 
 openapi: ## Write infra/openapi.json from the code and the API body from it
 	@$(DEV) openapi
