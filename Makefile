@@ -94,8 +94,7 @@ lint-web: setup ## Lint and types of the web console and of the peer tests
 	@$(WEB_TOOLS)/tsc --project tests/peers
 
 bench: ## Measure turns and what is shipped against their goals (release builds: takes minutes)
-	@$(DEV) emulator -- cargo run --release --package toshi-bench
-	@$(DEV) sizes
+	@$(DEV) bench
 
 soak: ## Look through the larger worlds of the model (takes many minutes)
 	@cargo test --workspace --test model -- --ignored --nocapture

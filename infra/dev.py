@@ -15,7 +15,7 @@ from devstack.settings import port_number, require_settings
 from devstack.tools import advisories, environment_python, require_tools
 
 # Commands that talk to the emulator run in the environment with its packages.
-IN_ENVIRONMENT = {"run", "test", "emulator", "deploy"}
+IN_ENVIRONMENT = {"run", "test", "emulator", "bench", "deploy"}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -48,6 +48,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     peers = command("peers", "run the peer tests against a stack that runs")
     peers.add_argument("folders", nargs="*")
     command("openapi", "write infra/openapi.json from the code and the API body from it")
+    command("bench", "measure turns and what is shipped (release builds: takes minutes)")
     command("sizes", "print what each function weighs as it is shipped")
     deploy = command("deploy", "build, upload and deploy to AWS")
     deploy.add_argument("--stack", required=True)
@@ -101,6 +102,8 @@ def main() -> int:
         case "openapi":
             require_tools(console=False)
             return commands.openapi()
+        case "bench":
+            return commands.bench()
         case "sizes":
             require_tools()
             return commands.sizes()

@@ -12,7 +12,7 @@ pub(crate) struct Cloud {
 impl Cloud {
     pub(crate) async fn of(environment: &Environment) -> anyhow::Result<Self> {
         let (store, vault) = (environment.store()?, environment.vault()?);
-        let aws = Aws::load().await;
+        let aws = Aws::load().await?;
         Ok(Self {
             store: aws.store(store),
             vault: aws.vault(vault),

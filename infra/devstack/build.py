@@ -94,6 +94,15 @@ def release_binaries(target: str) -> Path:
     return target_folder() / target / "release"
 
 
+def bench_binary(target: str) -> Path:
+    """Build what measures, apart from the functions: together they would share features."""
+    command = ["cargo", "build", "--release", "--target", target, "-p", "toshi-bench"]
+    with phase("release build of the measurements"), prepared_by_one():
+        if subprocess.run(command, cwd=ROOT).returncode:
+            raise Refused("the release build failed: see cargo's message above")
+    return target_folder() / target / "release" / "toshi-bench"
+
+
 def newest_glibc(binary: Path) -> tuple[int, ...]:
     """The newest version of the C library that a binary asks for."""
     asked = re.findall(rb"GLIBC_(\d+)\.(\d+)", binary.read_bytes())

@@ -272,6 +272,15 @@ def deploy(stack: str, bucket: str, target: str, parameters: list[str]) -> int:
     return done.returncode
 
 
+def bench() -> int:
+    """Measure turns, and the functions' binaries as they are shipped."""
+    folder = build.release_binaries(build.host_target())
+    measure = build.bench_binary(build.host_target())
+    command = ["env", f"TOSHI_BENCH_FUNCTIONS={folder}", str(measure)]
+    code = emulator(command, auth=False)
+    return sizes() or code
+
+
 def sizes() -> int:
     """Print what each function weighs as it is shipped, against its goal and its limit."""
     target = build.host_target()

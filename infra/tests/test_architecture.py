@@ -10,10 +10,11 @@ ROOT = Path(__file__).resolve().parents[2]
 # What a crate of ours may use of our own crates. Dependencies point one way.
 MAY_USE = {
     "toshi-core": set(),
+    "toshi-tls": set(),
     "toshi-store": {"toshi-core"},
-    "toshi-connectors": {"toshi-core", "toshi-store"},
+    "toshi-connectors": {"toshi-core", "toshi-store", "toshi-tls"},
     "toshi-agent": {"toshi-core", "toshi-store", "toshi-connectors"},
-    "toshi-http": {"toshi-core", "toshi-store"},
+    "toshi-http": {"toshi-core", "toshi-store", "toshi-tls"},
 }
 SHIPPED = ("toshi-chat", "toshi-approvals", "toshi-refresh", "toshi-cli")
 NEVER_SHIPPED = {

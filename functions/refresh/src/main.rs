@@ -10,7 +10,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     start::init_log(&environment);
     environment.dev()?;
     let (tables, queue) = (environment.store()?, environment.wake_queue_url()?);
-    let aws = Aws::load().await;
+    let aws = Aws::load().await?;
     let sweeper = Sweeper {
         store: aws.store(tables),
         queue: aws.wake_queue(queue),

@@ -24,6 +24,8 @@ const IDLE_PER_HOST: usize = 8;
 pub enum ConfigError {
     #[error("the HTTP client could not be built: {0}")]
     Client(#[source] reqwest::Error),
+    #[error("TLS could not be set up: {0}")]
+    Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the demo endpoint is only for development")]
     DemoOutsideDev,
     #[error("the demo endpoint {0:?} is not a usable address: {1}")]
@@ -129,7 +131,9 @@ impl Outbound {
     ///
     /// Every request still needs its own total timeout.
     pub fn new(guard: Guard) -> Result<Self, ConfigError> {
+        let tls = toshi_tls::client_config().map_err(|error| ConfigError::Tls(error.into()))?;
         let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
             .user_agent(concat!("toshi/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())

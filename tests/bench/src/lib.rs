@@ -5,8 +5,16 @@
     reason = "a measurement that cannot be made must stop"
 )]
 
+mod fleet;
+mod process;
 mod proxy;
+mod runtime;
 mod scene;
+mod share;
+mod world;
 
+pub use fleet::{Fleet, Worked};
+pub use process::{Refusing, Setting, Start, Starts, functions};
 pub use proxy::{Counted, Proxy};
 pub use scene::{Measured, Scene};
+pub use share::Share;

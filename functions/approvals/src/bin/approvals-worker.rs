@@ -13,7 +13,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     start::init_log(&environment);
     let dev = environment.dev()?;
     let config = AgentConfig::read(|name| environment.maybe(name).map(ToOwned::to_owned), dev)?;
-    let aws = Aws::load().await;
+    let aws = Aws::load().await?;
     let store = aws.store(environment.store()?);
     let vault = aws.vault(environment.vault()?);
     let queue = aws.wake_queue(environment.wake_queue_url()?);

@@ -14,7 +14,7 @@ async fn main() -> Result<(), lambda_http::Error> {
     let origin = environment.allowed_origin()?;
     let http = start::http_client(dev)?;
     let (tables, queue) = (environment.store()?, environment.wake_queue_url()?);
-    let aws = Aws::load().await;
+    let aws = Aws::load().await?;
     let store = aws.store(tables);
     let queue = aws.wake_queue(queue);
     let app = Arc::new(App {

@@ -27,6 +27,10 @@ pub enum ConfigError {
     DevOutsideLoopback(String),
     #[error("the HTTP client could not be built: {0}")]
     Http(#[source] reqwest::Error),
+    #[error("the client for AWS could not be built: {0}")]
+    Aws(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("TLS could not be set up: {0}")]
+    Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl std::fmt::Debug for ConfigError {

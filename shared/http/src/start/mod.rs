@@ -39,7 +39,9 @@ pub(crate) fn new_request_id() -> RequestId {
 /// The HTTP client that fetches issuers' keys: no redirects, no proxy. Every request sets its own
 /// total time.
 pub fn http_client(dev: bool) -> Result<reqwest::Client, ConfigError> {
+    let tls = toshi_tls::client_config().map_err(|error| ConfigError::Tls(error.into()))?;
     reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
         .user_agent(concat!("toshi/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
