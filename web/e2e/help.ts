@@ -91,3 +91,9 @@ export async function fits(page: Page, name: string): Promise<void> {
   await page.emulateMedia({ colorScheme: "light" });
   await page.setViewportSize({ width: 1280, height: 860 });
 }
+
+/** Makes the sandbox's stand-ins misbehave, or with null behave again. */
+export async function setSwitches(page: Page, switches: Record<string, unknown>): Promise<void> {
+  const answer = await page.request.put("/_sandbox/switches", { data: switches });
+  expect(answer.ok(), await answer.text()).toBe(true);
+}

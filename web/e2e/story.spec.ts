@@ -1,5 +1,5 @@
 import { expect, test } from "@playwright/test";
-import { accessible, cardWith, composer, fits, fresh, say, signIn, watchWriting } from "./help";
+import { accessible, cardWith, composer, fits, fresh, say, setSwitches, signIn, watchWriting } from "./help";
 
 test("a post is asked for, the browser is closed, it is approved later and done once", async ({ browser }) => {
   const text = fresh("Sports day moved to Friday");
@@ -94,12 +94,15 @@ test("a new message can be sent while a request waits, and the request can still
   const card = cardWith(page, text);
   await expect(card).toHaveAttribute("data-state", "pending");
   const texts = await watchWriting(page);
+  // Slow enough that even a busy browser draws between two words.
+  await setSwitches(page, { "llm.delay_ms": 400 });
   await say(page, "what channels are there");
   await expect(page.locator(".message-user")).toHaveCount(2);
   await expect(page.locator(".message-assistant")).toHaveCount(2);
   await expect(page.locator(".message-assistant").last().locator(".prose").last()).toContainText("#science");
   // Its first words were on the page before its last.
   expect(await texts()).toBeGreaterThan(1);
+  await setSwitches(page, { "llm.delay_ms": null });
   await expect(card).toHaveAttribute("data-state", "pending");
 
   await card.getByRole("button", { name: "Approve" }).click();

@@ -1,7 +1,7 @@
 //! Calls per turn, counted in front of the emulator: a change that adds one is seen here.
 #![cfg(test)]
 
-use toshi_bench::{Counted, Measured, Scene};
+use toshi_bench::{Counted, Measured, Scene, TlsServer};
 
 /// Calls that ought to overlap may miss each other on a busy machine: the best of a few counts.
 const TRIES: usize = 4;
@@ -43,4 +43,25 @@ async fn a_warm_turn_waits_no_more_often_than_its_budget() {
     assert_eq!(work.claim_to_settle(), Some(2), "claim to settle: {work:?}");
     assert_eq!((work.kms, work.sqs), (0, 0), "claim to settle: {work:?}");
     scene.stop().await;
+}
+
+#[tokio::test]
+async fn only_a_server_with_a_known_root_is_spoken_to() {
+    let server = TlsServer::start();
+    let get = async |tls| {
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .no_proxy()
+            .build()
+            .unwrap();
+        client.get(server.url()).send().await
+    };
+    let stranger = get(toshi_tls::client_config().unwrap()).await.unwrap_err();
+    assert!(stranger.is_connect(), "{stranger:?}");
+
+    let mut roots = rustls::RootCertStore::empty();
+    let root = std::fs::read(server.root()).unwrap();
+    roots.add(root.into()).unwrap();
+    let known = get(toshi_tls::with_roots(roots.roots).unwrap()).await;
+    assert_eq!(known.unwrap().status(), 204);
 }

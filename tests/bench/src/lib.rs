@@ -11,6 +11,7 @@ mod proxy;
 mod runtime;
 mod scene;
 mod share;
+mod tls_server;
 mod world;
 
 pub use fleet::{Fleet, Worked};
@@ -18,3 +19,4 @@ pub use process::{Refusing, Setting, Start, Starts, functions};
 pub use proxy::{Counted, Proxy};
 pub use scene::{Measured, Scene};
 pub use share::Share;
+pub use tls_server::TlsServer;
