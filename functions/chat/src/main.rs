@@ -18,6 +18,7 @@ async fn main() -> Result<(), lambda_http::Error> {
     let vault = aws.vault(environment.vault()?);
     let queue = aws.wake_queue(environment.wake_queue_url()?);
     let agent = Arc::new(config.build(store.clone(), vault, queue)?);
+    agent.warm(start::now()).await;
     let identity = Identity::new(store, start::http_client(dev)?, dev);
     let chat = Chat {
         agent,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use secrecy::SecretString;
 use tokio::sync::OnceCell;
@@ -42,6 +43,9 @@ pub struct Agent {
     hmac_key: OnceCell<SecretString>,
     schools: Mutex<HashMap<TenantId, (Arc<TenantRow>, Millis)>>,
 }
+
+/// A start may take ten seconds, and a person waits for it.
+const WARM_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a school's own row is kept, in milliseconds.
 const SCHOOL_KEPT_MS: i64 = 5 * 60 * 1000;
@@ -100,14 +104,29 @@ impl Agent {
         self.llm_key.get_or_try_init(load).await
     }
 
+    async fn hmac_key(&self, now: Millis) -> Result<&SecretString, StoreError> {
+        let load = || self.vault.platform_secret(&self.store, HMAC_KEY, now);
+        self.hmac_key.get_or_try_init(load).await
+    }
+
     pub(crate) async fn arguments_hmac(
         &self,
         hash: &Sha256Hex,
         now: Millis,
     ) -> Result<String, StoreError> {
-        let load = || self.vault.platform_secret(&self.store, HMAC_KEY, now);
-        let key = self.hmac_key.get_or_try_init(load).await?;
-        Ok(hmac_hex(key, hash))
+        Ok(hmac_hex(self.hmac_key(now).await?, hash))
+    }
+
+    /// Fetches what the first turn would wait for, which also opens the connections to the table and
+    /// the keys: for a function's init, where it has a whole CPU. What fails is left to the first
+    /// turn, which says so.
+    pub async fn warm(&self, now: Millis) {
+        let both = async { tokio::try_join!(self.llm_key(now), self.hmac_key(now)).map(drop) };
+        match tokio::time::timeout(WARM_WITHIN, both).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::info!(%error, "the start fetched no secrets"),
+            Err(_) => tracing::info!("the start fetched no secrets in time"),
+        }
     }
 
     /// One tiny real call of the model.

@@ -18,6 +18,7 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let vault = aws.vault(environment.vault()?);
     let queue = aws.wake_queue(environment.wake_queue_url()?);
     let agent = config.build(store, vault, queue)?;
+    agent.warm(start::now()).await;
     let agent = &agent;
     lambda_runtime::run(service_fn(|event: LambdaEvent<SqsBatch>| async move {
         let (batch, context) = event.into_parts();
