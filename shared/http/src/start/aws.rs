@@ -16,7 +16,7 @@ impl Aws {
     /// Trusts AWS's own roots alone: nothing else answers there, and parsing all of the web's would
     /// be most of the start.
     pub async fn load() -> Result<Self, ConfigError> {
-        let roots = TrustStore::empty().with_pem_certificate(toshi_tls::aws_roots());
+        let roots = TrustStore::empty().with_pem_certificate(toshi_tls::AWS_ROOTS);
         let tls = TlsContext::builder().with_trust_store(roots).build();
         let http = Builder::new()
             .tls_provider(Provider::Rustls(CryptoMode::AwsLc))
