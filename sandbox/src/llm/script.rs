@@ -28,6 +28,9 @@ const HELP: &str = "Hello! I am the sandbox's scripted model, so I only understa
     of them joined with “and”.";
 
 pub(super) fn next_step(request: &Request) -> Step {
+    if let Some(record) = record(&request.messages) {
+        return Step::Say(record);
+    }
     let asked = request
         .messages
         .iter()
@@ -71,6 +74,30 @@ pub(super) fn next_step(request: &Request) -> Step {
 
 fn has_calls(message: &Message) -> bool {
     matches!(message, Message::Assistant { tool_calls: Some(calls), .. } if !calls.is_empty())
+}
+
+/// The record of a conversation that the platform asks for now and then: what people said in it.
+fn record(messages: &[Message]) -> Option<String> {
+    const LONGEST: usize = 60;
+    let [
+        Message::System { content: system },
+        Message::User { content },
+    ] = messages
+    else {
+        return None;
+    };
+    if !system.text().starts_with("You keep the running record") {
+        return None;
+    }
+    let input: Value = serde_json::from_str(&content.text()).ok()?;
+    let said = input["messages"].as_array()?.iter();
+    let said: Vec<String> = said
+        .filter_map(|message| message["person"].as_str())
+        .map(|text| text.chars().take(LONGEST).collect())
+        .collect();
+    let before = input["record_so_far"].as_str().unwrap_or_default();
+    let all = format!("{before} The person said: {}.", said.join(" / "));
+    Some(all.trim().chars().take(20 * LONGEST).collect())
 }
 
 /// Calls the first offered reading tool once more.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toshi_core::{
     CallOutcome, Canonical, Finish, Millis, RUN_MAX_MS, SAME_CALL_MAX, STEPS_PER_TURN, StepCall,
-    StepRow, TurnEnd, TurnRow, TurnState,
+    StepRow, TURN_TOKENS, TurnEnd, TurnRow, TurnState,
 };
 use toshi_store::{Commit, StepRefusal, StoreError};
 
@@ -31,6 +31,7 @@ impl<'d, 'r> Drive<'d, 'r> {
 
     /// Until the turn waits for people or is done.
     pub(crate) async fn run(mut self) -> Result<(), RunError> {
+        self.summarise().await?;
         loop {
             if let Some(sentence) = self.limit() {
                 return self.last_step(sentence).await;
@@ -61,6 +62,13 @@ impl<'d, 'r> Drive<'d, 'r> {
             return Some(
                 "I stop here: this request took longer than four minutes. Tell me to go on if it \
                  is not done."
+                    .to_owned(),
+            );
+        }
+        if self.ingredients().own_tokens() > TURN_TOKENS {
+            return Some(
+                "I stop here: what this request gathered is more than I can keep in mind at once. \
+                 Please ask for a part of it."
                     .to_owned(),
             );
         }
@@ -105,6 +113,24 @@ impl<'d, 'r> Drive<'d, 'r> {
         same(one, one_again) && same(two, two_again)
     }
 
+    pub(crate) fn ingredients(&self) -> Ingredients<'_> {
+        Ingredients {
+            school: &self.context.school.name,
+            person: &self.context.person,
+            catalogue: self.run.agent.catalogue(),
+            offer: &self.context.offer,
+            history: &self.context.history,
+            turn: &self.turn,
+            now: now(),
+        }
+    }
+
+    /// What this run still has.
+    pub(crate) fn left(&self) -> Duration {
+        let left = RUN_MAX_MS - self.turn.run_at.until(now());
+        Duration::from_millis(left.max(0).unsigned_abs())
+    }
+
     pub(crate) fn own_steps(&self) -> impl Iterator<Item = &StepRow> {
         self.context
             .history
@@ -121,15 +147,7 @@ impl<'d, 'r> Drive<'d, 'r> {
             Err(StoreError::NoSecret(_)) => return Ok(Err(ModelError::NoKey)),
             Err(error) => return Err(error),
         };
-        let prompt = prompt::build(&Ingredients {
-            school: &self.context.school.name,
-            person: &self.context.person,
-            catalogue: self.run.agent.catalogue(),
-            offer: &self.context.offer,
-            history: &self.context.history,
-            turn: &self.turn,
-            now: now(),
-        });
+        let prompt = prompt::build(&self.ingredients());
         let (answer, n) = (self.turn.answer, self.turn.steps + 1);
         let sink = &self.run.sink;
         let on_text = |delta: &str| {
@@ -139,9 +157,7 @@ impl<'d, 'r> Drive<'d, 'r> {
                 delta: delta.to_owned(),
             })
         };
-        let left = (RUN_MAX_MS - self.turn.run_at.until(now())).max(0);
-        let left = Duration::from_millis(left.unsigned_abs());
-        let bounds = Bounds::step(left);
+        let bounds = Bounds::step(self.left());
         let answer = self.run.agent.model.step(key, &prompt, bounds, on_text);
         Ok(answer.await)
     }

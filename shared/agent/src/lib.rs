@@ -19,6 +19,7 @@ mod prompt;
 mod run;
 #[cfg(test)]
 mod sample;
+mod summary;
 mod ui;
 mod view;
 mod wiring;

@@ -238,5 +238,6 @@ pub(crate) fn history(steps: &[StepRow], approvals: &[Approval]) -> History {
             .iter()
             .map(|row| (row.approval_id, row.clone()))
             .collect(),
+        summary: None,
     }
 }

@@ -1,8 +1,10 @@
 //! The conversation's own row: who works on it, and whether there is something to work on.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{ClientId, ConversationId, MessageRow, Millis, TurnId, UserId};
+use crate::{ApprovalId, ClientId, ConversationId, MessageRow, Millis, TurnId, UserId};
 
 /// A runner's lease: how long it holds without being renewed, and how often it is renewed.
 pub const LEASE_MS: i64 = 60_000;
@@ -31,6 +33,10 @@ pub struct ConversationRow {
     /// stay on record and leave the prompt and the page.
     #[serde(default)]
     pub replaced: Vec<(u64, u64)>,
+    /// Calls whose outcome became unknown here: the model must hear of them, however old they are.
+    /// Written by the store alone.
+    #[serde(default, skip_serializing)]
+    pub unknown: BTreeSet<ApprovalId>,
     pub created_at: Millis,
     /// Its contents were erased; the id is not used again.
     #[serde(default)]
@@ -58,6 +64,7 @@ impl ConversationRow {
             lease_until: None,
             open: Vec::new(),
             replaced: Vec::new(),
+            unknown: BTreeSet::new(),
             created_at: now,
             deleted_at: None,
             due: None,

@@ -15,12 +15,14 @@ mod definition;
 mod era;
 mod gate;
 mod id;
+mod identifiers;
 mod limits;
 mod long;
 mod role;
 #[cfg(test)]
 mod sample;
 mod settle;
+mod summary;
 mod time;
 mod turn;
 mod words;
@@ -49,16 +51,18 @@ pub use id::{
     ApprovalId, AttemptId, CallId, ClientId, ConnectionId, ConversationId, Id, IdError, InboxId,
     MessageId, RequestId, TenantId, TurnId, UserId, UserMessageId,
 };
+pub use identifiers::{identifiers, identifiers_of_arguments, keep};
 pub use limits::{
     ANSWERS_PER_REQUEST, ARGUMENTS_MAX, CALLS_PER_STEP, CLAIM_LEASE_MS, CLAIM_NEEDS_MS,
-    DECIDE_WITHIN_WEB_MS, MESSAGE_MAX, MESSAGES_PER_PERSON, MESSAGES_PER_TENANT,
+    DECIDE_WITHIN_WEB_MS, HISTORY_TOKENS, MESSAGE_MAX, MESSAGES_PER_PERSON, MESSAGES_PER_TENANT,
     MODEL_FIRST_BYTE_MS, MODEL_IDLE_MS, RESULT_CHUNK, RESULT_CHUNKS_MAX, RESULT_MAX, RUN_MAX_MS,
     RUN_WITHIN_MS, SAME_CALL_MAX, SEND_MARGIN_MS, SEND_NEEDS_MS, STEPS_PER_TURN, TOOL_BODY_MAX,
-    TOOL_TIMEOUT_MS, TURN_NEEDS_MS,
+    TOOL_TIMEOUT_MS, TURN_NEEDS_MS, TURN_TOKENS,
 };
 pub use long::{READ_RESULT, chunk_of, chunks, kept_bytes, part_count, part_in};
 pub use role::Role;
 pub use settle::{Outcome, WireFault, classify_write};
+pub use summary::SummaryRow;
 pub use time::{Deadline, Millis};
 pub use turn::{
     CallOutcome, Finish, InboxRow, MessageAuthor, MessageRow, OpenTurn, StepCall, StepRow, TurnEnd,

@@ -17,6 +17,10 @@ pub const TOOL_BODY_MAX: usize = 1024 * 1024;
 pub const CALLS_PER_STEP: usize = 8;
 /// Model calls in one turn.
 pub const STEPS_PER_TURN: u32 = 8;
+/// Tokens of earlier messages in a prompt, and of what one turn itself gathers: together with the
+/// tools and the answer they fit into 128 Ki tokens, the smallest context window in use.
+pub const HISTORY_TOKENS: usize = 32 * 1024;
+pub const TURN_TOKENS: usize = 64 * 1024;
 /// The same call in one turn before it is called a loop.
 pub const SAME_CALL_MAX: usize = 3;
 /// Approval ids that one request may answer.

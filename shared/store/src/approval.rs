@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use toshi_core::{
     Access, Approval, ApprovalId, AttemptId, BlockReason, CLAIM_LEASE_MS, Catalogue, Cause,
     ConversationId, Effect, Event, Millis, Outcome, Refusal, Role, State, Subject, Transition,
@@ -282,20 +283,24 @@ impl School<'_> {
         transaction.put(Guard::Row, self.approval_item(&row, now)?, Some(unchanged))?;
         transaction.put_audit(audit)?;
         let unknown = keys.unknown(&row.connection.id, &row.tool, row.arguments.hash());
-        let ids = |verb: &str| {
-            let id = aws_sdk_dynamodb::types::AttributeValue::Ss(vec![row.approval_id.to_string()]);
+        let among = |verb: &str| {
+            let id = ids(&[row.approval_id]);
             Expression::raw(&format!("{verb} ids :id"), &[], vec![(":id", id)])
         };
+        let became_unknown = effects.contains(&Effect::AddUnknown);
+        let newly = became_unknown.then_some(row.approval_id);
         for effect in effects {
             match effect {
                 Effect::CloseOpen => transaction.delete(&self.open_key(before))?,
                 Effect::AddUnknown => {
-                    transaction.update(Guard::None, &unknown, ids("ADD"), None)?
+                    transaction.update(Guard::None, &unknown, among("ADD"), None)?
                 }
                 Effect::RemoveUnknown => {
-                    transaction.update(Guard::None, &unknown, ids("DELETE"), None)?
+                    transaction.update(Guard::None, &unknown, among("DELETE"), None)?
                 }
-                Effect::Wake if wake => self.wake_part(&mut transaction, &row.conversation, now)?,
+                Effect::Wake if wake => {
+                    self.wake_part(&mut transaction, &row.conversation, newly, now)?
+                }
                 Effect::Wake => &mut transaction,
                 Effect::Alarm => {
                     tracing::error!(approval = %row.approval_id, "a true result came after a person had resolved the outcome");
@@ -306,27 +311,34 @@ impl School<'_> {
         Ok((row, transaction))
     }
 
-    /// Bumps `wake` and makes the conversation due now. One that was deleted is not woken.
+    /// Bumps `wake`, makes the conversation due now and notes a call whose outcome is unknown now.
+    /// A conversation that was deleted is not woken.
     pub(crate) fn wake_part<'t, 's>(
         &self,
         transaction: &'t mut Transaction<'s>,
         conversation: &ConversationId,
+        unknown: Option<ApprovalId>,
         now: Millis,
     ) -> Result<&'t mut Transaction<'s>, StoreError> {
         let kind = DueKind::Conversation.as_str();
         let sort = keys::due_sort(now, kind, self.tenant, conversation, "");
-        let update = Expression::raw(
-            "ADD #wake :one SET G1PK = :shard, G1SK = :due",
-            &[("#wake", "wake")],
-            vec![
-                (":one", n(1)),
-                (
-                    ":shard",
-                    s(keys::due_partition(keys::shard_of(conversation))),
-                ),
-                (":due", s(sort)),
-            ],
-        );
+        let mut text = "ADD #wake :one".to_owned();
+        let mut names = vec![("#wake", "wake")];
+        let mut values = vec![
+            (":one", n(1)),
+            (
+                ":shard",
+                s(keys::due_partition(keys::shard_of(conversation))),
+            ),
+            (":due", s(sort)),
+        ];
+        if let Some(id) = unknown {
+            text.push_str(", #unknown :id");
+            names.push(("#unknown", "unknown"));
+            values.push((":id", ids(&[id])));
+        }
+        text.push_str(" SET G1PK = :shard, G1SK = :due");
+        let update = Expression::raw(&text, &names, values);
         let exists = Expression::raw(
             "attribute_exists(PK) AND (NOT attribute_type(deleted_at, :number))",
             &[],
@@ -614,6 +626,11 @@ impl School<'_> {
         transaction.put_audit(audit)?;
         self.check_unknown(transaction, row)
     }
+}
+
+/// A set of approvals.
+pub(crate) fn ids(ids: &[ApprovalId]) -> AttributeValue {
+    AttributeValue::Ss(ids.iter().map(ToString::to_string).collect())
 }
 
 fn pointer(item: &Item) -> Option<ConversationId> {

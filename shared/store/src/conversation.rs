@@ -319,7 +319,7 @@ impl School<'_> {
                 .user_message(&new.conversation, &old.message, &old.text);
             transaction.delete(&known)?;
         }
-        self.wake_part(&mut transaction, &new.conversation, now)?;
+        self.wake_part(&mut transaction, &new.conversation, None, now)?;
         transaction.commit().await?;
         Ok(Begun::Queued {
             turn: turn_id,
@@ -565,6 +565,7 @@ impl School<'_> {
         let key = self.keys().meta(&meta.conversation);
         let ours = Expression::equals("fence", n(meta.fence));
         for part in [
+            "SUMMARY",
             prefix::MESSAGE,
             prefix::STEP,
             prefix::INBOX,

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use toshi_core::{Approval, ConversationId, ConversationRow, MessageRow, StepRow, TurnId, TurnRow};
+use toshi_core::{
+    Approval, ConversationId, ConversationRow, MessageRow, StepRow, SummaryRow, TurnId, TurnRow,
+};
 
 use crate::item::{Range, from_item};
 use crate::keys::{Key, prefix};
@@ -15,6 +17,8 @@ pub struct History {
     pub messages: Vec<MessageRow>,
     pub steps: Vec<StepRow>,
     pub approvals: BTreeMap<toshi_core::ApprovalId, Approval>,
+    /// What stands for the messages before.
+    pub summary: Option<SummaryRow>,
 }
 
 /// How much of a conversation is read at once.
@@ -24,13 +28,16 @@ const LOOKS_BACK: usize = 10;
 const LOOK_BACK: usize = 200;
 const STEPS_READ: usize = 120;
 const APPROVALS_READ: usize = 120;
+const UNKNOWN_READ: usize = 40;
 
 impl School<'_> {
-    /// The newest part of the conversation, in four reads at once.
+    /// The newest part of the conversation, in five reads at once, and what stands open in the rest.
     pub async fn history(&self, conversation: &ConversationId) -> Result<History, StoreError> {
         let pk = self.keys().conversation(conversation);
-        let (meta, messages, mut steps, approvals) = tokio::try_join!(
+        let summary = self.keys().summary(conversation);
+        let (meta, summary, messages, mut steps, approvals) = tokio::try_join!(
             self.meta(conversation),
+            self.store.get_row(&summary),
             self.messages_before(conversation, None, MESSAGES_READ),
             self.store
                 .query::<StepRow>(&pk, prefix::STEP, Range::last(STEPS_READ)),
@@ -47,6 +54,7 @@ impl School<'_> {
             messages,
             steps,
             approvals,
+            summary,
         };
         let older = self
             .past_replaced(conversation, &mut history, MESSAGES_READ)
@@ -55,7 +63,34 @@ impl School<'_> {
             history.steps.retain(|step| !older.contains(&step.turn));
             self.add_steps(conversation, &mut history, older).await?;
         }
+        self.add_open(&mut history).await?;
         Ok(history)
+    }
+
+    /// Adds the approvals that nobody may forget and that are older than what was read: those of
+    /// turns that wait, and those whose outcome became unknown. Seldom are there any.
+    async fn add_open(&self, history: &mut History) -> Result<(), StoreError> {
+        let Some(meta) = &history.meta else {
+            return Ok(());
+        };
+        let read = |turn: &TurnId| history.messages.iter().any(|row| row.turn == *turn);
+        let mut older = Vec::new();
+        if !meta.open.iter().all(read) {
+            let open = self.open_turns(meta).await?;
+            older.extend(open.into_iter().flat_map(|open| open.approvals));
+        }
+        let unknown = meta.unknown.iter().rev();
+        let unknown: Vec<_> = unknown
+            .filter(|id| !history.approvals.contains_key(id))
+            .take(UNKNOWN_READ)
+            .copied()
+            .collect();
+        if !unknown.is_empty() {
+            older.extend(self.approvals_in(&meta.conversation, &unknown).await?);
+        }
+        let older = older.into_iter().map(|row| (row.approval_id, row));
+        history.approvals.extend(older);
+        Ok(())
     }
 
     /// Reads on where most of what was read is replaced, or what is shown would end there; the turns

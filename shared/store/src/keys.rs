@@ -89,6 +89,10 @@ impl Keys<'_> {
         self.within(conversation, "META".to_owned())
     }
 
+    pub(crate) fn summary(&self, conversation: &ConversationId) -> Key {
+        self.within(conversation, "SUMMARY".to_owned())
+    }
+
     pub(crate) fn user_message(
         &self,
         conversation: &ConversationId,

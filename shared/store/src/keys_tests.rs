@@ -9,6 +9,7 @@ enum About {
     User(String),
     Listed(String, String),
     Meta(String),
+    Summary(String),
     UserMessage(String, String, String),
     Message(String, u64),
     Turn(String, u8),
@@ -49,6 +50,7 @@ impl About {
                 keys.listed_conversation(&user.parse().unwrap(), &client)
             }
             Self::Meta(c) => keys.meta(&conversation(c)),
+            Self::Summary(c) => keys.summary(&conversation(c)),
             Self::UserMessage(c, id, text) => {
                 keys.user_message(&conversation(c), &id.parse().unwrap(), text)
             }
@@ -115,6 +117,7 @@ fn abouts() -> impl Strategy<Value = About> {
         name().prop_map(About::User),
         (name(), name()).prop_map(|(user, client)| About::Listed(user, client)),
         name().prop_map(About::Meta),
+        name().prop_map(About::Summary),
         (name(), name(), foreign()).prop_map(|(c, id, text)| About::UserMessage(c, id, text)),
         (name(), 0..40_u64).prop_map(|(c, seq)| About::Message(c, seq)),
         (name(), n()).prop_map(|(c, n)| About::Turn(c, n)),

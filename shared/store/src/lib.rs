@@ -17,6 +17,7 @@ mod queue;
 mod rate;
 mod results;
 mod step;
+mod summary;
 mod sweep;
 mod vault;
 

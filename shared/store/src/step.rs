@@ -213,7 +213,7 @@ fn keepable_step(step: &StepRow) -> StepRow {
     step
 }
 
-fn refusal(error: CommitError) -> StepRefusal {
+pub(crate) fn refusal(error: CommitError) -> StepRefusal {
     match error {
         CommitError::Store(error) => StepRefusal::Store(error),
         CommitError::Refused(guards) if guards.contains(&Guard::Conversation) => {

@@ -14,4 +14,5 @@ mod replaced;
 mod scene;
 mod script;
 mod strict;
+mod summary;
 mod turns;

@@ -16,5 +16,6 @@ mod people;
 mod results;
 mod scene;
 mod settle;
+mod summary;
 mod sweep;
 mod vault;
