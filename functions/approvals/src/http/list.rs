@@ -20,8 +20,7 @@ const OPEN_MAX: usize = 500;
 #[derive(Debug, Deserialize)]
 pub(super) struct Wanted {
     state: Option<String>,
-    #[serde(default)]
-    mine: bool,
+    mine: Option<String>,
     limit: Option<String>,
     cursor: Option<String>,
 }
@@ -51,7 +50,11 @@ pub(super) async fn list(
                 .map_err(|_| Problem::strange_cursor())?,
         ),
     };
-    let mine = mine || visit.person.role != Role::Admin;
+    let mine = match mine.as_deref() {
+        None | Some("false") => visit.person.role != Role::Admin,
+        Some("true") => true,
+        Some(_) => return Err(Problem::bad_request("`mine` must be true or false.")),
+    };
     let (rows, next) = if mine && state == Some(ApprovalState::Pending) {
         open(&app, &visit, after, limit).await?
     } else {

@@ -9,13 +9,13 @@ use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn, PathItemBuilder};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::response::ResponseBuilder;
-use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{OpenApi, Ref, Required, Server};
+use utoipa::openapi::{OpenApi, Ref, RefOr, Required, Server};
 use utoipa::{OpenApi as _, ToSchema};
 
 use crate::{Code, wire};
-use routes::{Answer, Route};
+use routes::{Answer, Parameter, Route, Takes};
 
 const BEARER: &str = "bearer";
 
@@ -47,7 +47,7 @@ struct ChatRequest {
     #[schema(required = false)]
     message_id: Option<String>,
     /// UI messages of the AI SDK; the last user message counts, and answered approvals.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<Object>, min_items = 1)]
     messages: Vec<serde_json::Value>,
 }
 
@@ -60,6 +60,7 @@ enum ChatTrigger {
 }
 
 #[derive(serde::Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct DecisionRequest {
     decision: DecisionAnswer,
     #[schema(max_length = 500, required = false)]
@@ -75,9 +76,10 @@ enum DecisionAnswer {
 }
 
 #[derive(serde::Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct ResolveRequest {
     outcome: ResolveOutcome,
-    #[schema(min_length = 1, max_length = 500)]
+    #[schema(min_length = 1, max_length = 500, pattern = r"\S")]
     reason: String,
 }
 
@@ -163,17 +165,17 @@ fn operation(route: &Route) -> OperationBuilder {
                 .name("id")
                 .parameter_in(ParameterIn::Path)
                 .required(Required::True)
-                .schema(Some(string())),
+                .schema(Some(taken(route.takes))),
         );
     }
-    for (name, meaning) in route.query {
+    for Parameter(name, meaning, takes) in route.query {
         operation = operation.parameter(
             ParameterBuilder::new()
                 .name(*name)
                 .parameter_in(ParameterIn::Query)
                 .required(Required::False)
                 .description(Some(*meaning))
-                .schema(Some(string())),
+                .schema(Some(taken(*takes))),
         );
     }
     if let Some(body) = route.body {
@@ -195,7 +197,8 @@ fn operation(route: &Route) -> OperationBuilder {
         ),
         Answer::Stream => success.content(
             "text/event-stream",
-            ContentBuilder::new().schema(Some(string())).build(),
+            // Events: their data is what the SDK's documentation says, and no schema of ours.
+            ContentBuilder::new().build(),
         ),
         Answer::Nothing => success,
     };
@@ -240,10 +243,24 @@ fn schema(name: &str) -> utoipa::openapi::Content {
         .build()
 }
 
-fn string() -> utoipa::openapi::Object {
-    ObjectBuilder::new()
-        .schema_type(SchemaType::Type(Type::String))
-        .build()
+fn taken(takes: Takes) -> RefOr<Schema> {
+    let of = |kind| ObjectBuilder::new().schema_type(SchemaType::Type(kind));
+    let text = of(Type::String);
+    RefOr::T(Schema::Object(match takes {
+        Takes::State => return Ref::from_schema_name("ApprovalState").into(),
+        Takes::Text => text.build(),
+        Takes::Flag => of(Type::Boolean).build(),
+        Takes::Limit => of(Type::Integer)
+            .minimum(Some(1))
+            .maximum(Some(100))
+            .build(),
+        Takes::Id => text.pattern(Some("^[0-7][0-9A-HJKMNP-TV-Z]{25}$")).build(),
+        Takes::ClientId => text
+            .pattern(Some("^[A-Za-z0-9_-]+$"))
+            .min_length(Some(8))
+            .max_length(Some(64))
+            .build(),
+    }))
 }
 
 #[cfg(test)]

@@ -4,6 +4,27 @@ use utoipa::openapi::HttpMethod;
 
 use crate::Code;
 
+/// A query parameter: its name, what it means, what it takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parameter(
+    pub(super) &'static str,
+    pub(super) &'static str,
+    pub(super) Takes,
+);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Takes {
+    Text,
+    Flag,
+    /// How many of a list.
+    Limit,
+    /// An id of ours.
+    Id,
+    /// An id that a client made.
+    ClientId,
+    State,
+}
+
 /// What a success carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -22,7 +43,9 @@ pub(super) struct Route {
     pub(super) id: &'static str,
     pub(super) tag: &'static str,
     pub(super) summary: &'static str,
-    pub(super) query: &'static [(&'static str, &'static str)],
+    /// What `{id}` takes, where the path has one.
+    pub(super) takes: Takes,
+    pub(super) query: &'static [Parameter],
     pub(super) body: Option<&'static str>,
     pub(super) status: &'static str,
     pub(super) means: &'static str,
@@ -40,6 +63,7 @@ impl Default for Route {
             id: "",
             tag: "",
             summary: "",
+            takes: Takes::Text,
             query: &[],
             body: None,
             status: "200",
@@ -67,8 +91,8 @@ pub(super) const SIGNED_IN: [Code; 9] = [
     Code::NotForOperators,
 ];
 
-const LIMIT: (&str, &str) = ("limit", "1 to 100; 50 if it is left out.");
-const CURSOR: (&str, &str) = ("cursor", "`next` of the part before.");
+const LIMIT: Parameter = Parameter("limit", "50 if it is left out.", Takes::Limit);
+const CURSOR: Parameter = Parameter("cursor", "`next` of the part before.", Takes::Text);
 
 pub(super) fn all() -> Vec<Route> {
     let mut routes = Vec::from(service());
@@ -153,6 +177,7 @@ fn chat() -> [Route; 5] {
             ..chat("/conversations", "conversations", "One's own conversations")
         },
         Route {
+            takes: Takes::ClientId,
             query: &[LIMIT, CURSOR],
             means: "Oldest first.",
             answer: Answer::Json("Messages"),
@@ -165,6 +190,7 @@ fn chat() -> [Route; 5] {
         },
         Route {
             method: HttpMethod::Delete,
+            takes: Takes::ClientId,
             status: "204",
             means: "Its contents are gone; the audit's records stay.",
             codes: &[
@@ -187,6 +213,7 @@ fn approvals() -> [Route; 4] {
         id,
         summary,
         tag: "approvals",
+        takes: Takes::Id,
         means: "The approval as it is now.",
         answer: Answer::Json("Approval"),
         ..Route::default()
@@ -194,10 +221,11 @@ fn approvals() -> [Route; 4] {
     [
         Route {
             query: &[
-                ("state", "Only approvals in this state."),
-                (
+                Parameter("state", "Only approvals in this state.", Takes::State),
+                Parameter(
                     "mine",
                     "`true`: only one's own, as for everybody who is not an admin.",
+                    Takes::Flag,
                 ),
                 LIMIT,
                 CURSOR,
@@ -259,8 +287,16 @@ fn audit() -> [Route; 2] {
             tag: "audit",
             summary: "Audit records",
             query: &[
-                ("approval", "Only this approval's chain, oldest first."),
-                ("conversation", "Only records of this conversation."),
+                Parameter(
+                    "approval",
+                    "Only this approval's chain, oldest first.",
+                    Takes::Id,
+                ),
+                Parameter(
+                    "conversation",
+                    "Only records of this conversation.",
+                    Takes::Text,
+                ),
                 LIMIT,
                 CURSOR,
             ],
@@ -280,10 +316,11 @@ fn audit() -> [Route; 2] {
             tag: "audit",
             summary: "Check that audit records are whole",
             query: &[
-                ("approval", "Only this approval's chain."),
-                (
+                Parameter("approval", "Only this approval's chain.", Takes::Id),
+                Parameter(
                     "cursor",
                     "`next` of the part before: the school is checked when there is none.",
+                    Takes::Text,
                 ),
             ],
             means: "The verdict on this part, and its first record that does not hold.",
