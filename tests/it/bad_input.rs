@@ -59,7 +59,7 @@ async fn a_message_that_cannot_be_right_is_refused_in_words() {
             415,
             "unsupported_media_type",
         ),
-        ("list", json, b"[]".to_vec(), 400, "bad_request"),
+        ("list", json, b"[]".to_vec(), 422, "invalid_arguments"),
         ("no id", json, with("id", Value::Null), 400, "bad_request"),
         (
             "short id",

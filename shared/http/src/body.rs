@@ -2,16 +2,14 @@
 
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
+use crate::misfit::sentence;
 use crate::{Code, Problem};
 
 /// A JSON body of at most `MAX` bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<T, const MAX: usize = { 64 * 1024 }>(pub T);
-
-/// How much of a parser's message is worth repeating.
-const MESSAGE_CHARS: usize = 200;
 
 impl<T, S, const MAX: usize> FromRequest<S> for Body<T, MAX>
 where
@@ -48,17 +46,29 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        if error.is_data() {
-            let message: String = error.to_string().chars().take(MESSAGE_CHARS).collect();
-            return Problem::invalid(format!("The request body does not fit: {message}."));
-        }
-        let detail = format!(
-            "The request body is not well-formed JSON; it breaks at line {line}, column {column}."
-        );
-        Problem::saying(Code::MalformedJson, detail)
-    })
+    // A list would be read as the fields of an object in their order.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(|error| misfit("", &error))?;
+        return Err(Problem::invalid("The request body must be an object."));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let read = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        misfit(&path, &error.into_inner())
+    })?;
+    json.end().map_err(|error| misfit("", &error))?;
+    Ok(read)
+}
+
+fn misfit(path: &str, error: &serde_json::Error) -> Problem {
+    if error.is_data() {
+        return Problem::invalid(sentence("The request body", path, &error.to_string()));
+    }
+    let (line, column) = (error.line(), error.column());
+    let detail = format!(
+        "The request body is not well-formed JSON; it breaks at line {line}, column {column}."
+    );
+    Problem::saying(Code::MalformedJson, detail)
 }
 
 #[cfg(test)]
@@ -67,9 +77,18 @@ mod tests {
 
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only parsed")]
     struct Sample {
-        #[expect(dead_code, reason = "only parsed")]
         wanted: u8,
+        #[serde(default)]
+        words: Vec<String>,
+        inner: Option<Inner>,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[expect(dead_code, reason = "only parsed")]
+    struct Inner {
+        sure: bool,
     }
 
     #[test]
@@ -79,11 +98,39 @@ mod tests {
         assert!(broken.detail().contains("line 1"), "{}", broken.detail());
         let unknown = read::<Sample>(b"{\"wanted\": 1, \"more\": 2}").unwrap_err();
         assert_eq!(unknown.code(), Code::InvalidArguments);
-        assert!(unknown.detail().contains("more"), "{}", unknown.detail());
-        assert_eq!(
-            read::<Sample>(b"{}").unwrap_err().code(),
-            Code::InvalidArguments
-        );
+        let rest = read::<Sample>(b"{\"wanted\": 1} more").unwrap_err();
+        assert_eq!(rest.code(), Code::MalformedJson);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said_in_words_that_help() {
+        let rows: [(&[u8], &str); 7] = [
+            (b"{}", "`wanted` is missing."),
+            (
+                b"{\"wanted\": 1, \"more\": 2}",
+                "`more` is not known here: use `wanted`, `words`, `inner`.",
+            ),
+            (
+                b"{\"wanted\": 1, \"wanted\": 2}",
+                "`wanted` is given twice.",
+            ),
+            (b"{\"wanted\": \"1\"}", "`wanted` must be a number."),
+            (
+                b"{\"wanted\": 1, \"words\": [true]}",
+                "`words[0]` must be text.",
+            ),
+            (b"[1, [], null]", "The request body must be an object."),
+            (b" 7", "The request body must be an object."),
+        ];
+        for (body, sentence) in rows {
+            let problem = read::<Sample>(body).unwrap_err();
+            assert_eq!(problem.code(), Code::InvalidArguments);
+            assert_eq!(problem.detail(), sentence);
+        }
+        let inner = read::<Sample>(b"{\"wanted\": 1, \"inner\": {\"sure\": 1}}").unwrap_err();
+        assert_eq!(inner.detail(), "`inner.sure` must be true or false.");
+        let inner = read::<Sample>(b"{\"wanted\": 1, \"inner\": {}}").unwrap_err();
+        assert_eq!(inner.detail(), "`inner.sure` is missing.");
     }
 
     #[test]

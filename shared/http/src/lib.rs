@@ -4,6 +4,7 @@
 mod body;
 mod code;
 pub mod identity;
+mod misfit;
 pub mod openapi;
 mod paging;
 mod params;

@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use crate::Problem;
+use crate::misfit::sentence;
 
 /// The id in the path. One that cannot be an id names nothing.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +44,9 @@ where
             Query::<T>::from_request_parts(parts, state)
                 .await
                 .map_err(|error| {
-                    let message: String = error.body_text().chars().take(200).collect();
-                    Problem::bad_request(format!("A query parameter does not fit. {message}."))
+                    let text = error.body_text();
+                    let (_, message) = text.split_once(": ").unwrap_or_default();
+                    Problem::bad_request(sentence("The query", "", message))
                 })?;
         Ok(Self(wanted))
     }

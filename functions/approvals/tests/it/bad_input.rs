@@ -45,7 +45,7 @@ async fn a_decision_that_cannot_be_read_is_refused_in_words() {
             r#"{"decision":true}"#,
             422,
             "invalid_arguments",
-            "string",
+            "`decision` must be text.",
         ),
         (
             json,
@@ -54,7 +54,13 @@ async fn a_decision_that_cannot_be_read_is_refused_in_words() {
             "invalid_arguments",
             "decision",
         ),
-        (json, "[]", 422, "invalid_arguments", "does not fit"),
+        (
+            json,
+            r#"["approve", "as a list"]"#,
+            422,
+            "invalid_arguments",
+            "must be an object",
+        ),
         (
             json,
             r#"{"decision":"approve","arguments":{"text":"other"}}"#,

@@ -106,8 +106,12 @@ impl Posted {
             .ok_or(RequestError::Bad(
                 "`messages` must hold at least one message",
             ))?;
-        let message_id = body.get("messageId").and_then(Value::as_str);
-        let intent = match body.get("trigger").and_then(Value::as_str) {
+        if !messages.iter().all(Value::is_object) {
+            return Err(RequestError::Bad("`messages` must hold objects"));
+        }
+        let message_id = optional(body, "messageId", "`messageId` must be text")?;
+        let trigger = "`trigger` must be submit-message or regenerate-message";
+        let intent = match optional(body, "trigger", trigger)? {
             Some("submit-message") | None => submit(messages, message_id)?,
             Some("regenerate-message") => match message_id {
                 Some(id) => Intent::Regenerate {
@@ -115,11 +119,7 @@ impl Posted {
                 },
                 None => say(last_user_message(messages)?, Said::Again)?,
             },
-            Some(_) => {
-                return Err(RequestError::Bad(
-                    "`trigger` must be submit-message or regenerate-message",
-                ));
-            }
+            Some(_) => return Err(RequestError::Bad(trigger)),
         };
         let (answers, strange_answers) = answers(messages)?;
         Ok(Self {
@@ -128,6 +128,19 @@ impl Posted {
             answers,
             strange_answers,
         })
+    }
+}
+
+/// A text that may be left out, or `null`; anything else is refused with this sentence.
+fn optional<'a>(
+    body: &'a Value,
+    name: &str,
+    sentence: &'static str,
+) -> Result<Option<&'a str>, RequestError> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(RequestError::Bad(sentence)),
     }
 }
 

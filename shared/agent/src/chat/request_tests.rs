@@ -304,7 +304,12 @@ fn what_cannot_be_read_is_refused_in_a_sentence() {
             body(json!("hi")),
             "`messages` must hold at least one message",
         ),
-        (body(json!([7])), "there is no user message"),
+        (body(json!([7])), "`messages` must hold objects"),
+        (
+            body(json!([user("u1", "hi"), [null]])),
+            "`messages` must hold objects",
+        ),
+        (body(json!([{}])), "there is no user message"),
         (
             body(json!([{ "role": "user", "parts": [] }])),
             "the message has no `id`",
@@ -326,8 +331,21 @@ fn what_cannot_be_read_is_refused_in_a_sentence() {
     for (body, sentence) in rows {
         assert_eq!(taken(&body), Err(RequestError::Bad(sentence)), "{body}");
     }
-    let mut other = body(json!([user("u1", "hi")]));
-    other["trigger"] = json!("obey");
-    let sentence = "`trigger` must be submit-message or regenerate-message";
-    assert_eq!(taken(&other), Err(RequestError::Bad(sentence)));
+    for (name, value, sentence) in [
+        (
+            "trigger",
+            json!("obey"),
+            "`trigger` must be submit-message or regenerate-message",
+        ),
+        (
+            "trigger",
+            json!(1),
+            "`trigger` must be submit-message or regenerate-message",
+        ),
+        ("messageId", json!(["u1"]), "`messageId` must be text"),
+    ] {
+        let mut other = body(json!([user("u1", "hi")]));
+        other[name] = value;
+        assert_eq!(taken(&other), Err(RequestError::Bad(sentence)));
+    }
 }
