@@ -161,6 +161,7 @@ def rust_tests(package: str) -> int:
 def peers(wanted: list[str]) -> int:
     """Run what others wrote against a stack that runs; all of it, or the folders that are named."""
     build.peer_packages()
+    environment_python("peers")
     folders = [build.PEERS / name for name in wanted] or [build.PEERS]
     files = sorted(file for folder in folders for file in folder.rglob("*.test.mjs") if "node_modules" not in file.parts)
     # One after another: switches of the sandbox hold for everyone.

@@ -14,6 +14,7 @@ NODE_MAJOR = 20
 ENVIRONMENTS = {
     "run": ROOT / "infra" / "requirements.txt",
     "lint": ROOT / "infra" / "requirements-lint.txt",
+    "peers": ROOT / "tests" / "peers" / "requirements.txt",
 }
 
 
@@ -73,7 +74,7 @@ def environment_python(name: str) -> Path:
     with prepared_by_one():
         if python.exists() and remembered(f"venv-{name}") == wanted:
             return python
-        stderr_line(f"· Python packages for {name} (infra/{listed.name}) …")
+        stderr_line(f"· Python packages for {name} ({listed.relative_to(ROOT)}) …")
         remember(f"venv-{name}", "")
         made = subprocess.run(
             [sys.executable, "-m", "venv", "--clear", folder], capture_output=True, text=True
@@ -85,7 +86,7 @@ def environment_python(name: str) -> Path:
             )
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         if subprocess.run([*pip, "-r", listed]).returncode:
-            raise Refused(f"pip could not install infra/{listed.name}: see its message above")
+            raise Refused(f"pip could not install {listed.relative_to(ROOT)}: see its message above")
         remember(f"venv-{name}", wanted)
     return python
 
