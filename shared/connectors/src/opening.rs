@@ -58,9 +58,17 @@ pub(crate) async fn open(
 
 /// Errors of the stateless protocol that say what is wrong with a request of that protocol.
 const ABOUT_A_REQUEST: [i64; 2] = [-32020, -32021];
+/// Invalid parameters. The first request has none that could be.
+const ABOUT_ITS_PARAMETERS: i64 = -32602;
 
-/// Whether a request was refused as by a server that does not speak its era.
+/// Whether a request on a session that was open was refused as by a server that no longer speaks its
+/// era.
 pub(crate) fn refuses(fault: &WireFault, era: Era) -> bool {
+    let is_about_it = matches!(fault, WireFault::Rpc { code, .. } if *code == ABOUT_ITS_PARAMETERS);
+    !is_about_it && is_refusal(fault, era)
+}
+
+fn is_refusal(fault: &WireFault, era: Era) -> bool {
     match fault {
         WireFault::HttpStatus { status, .. } => may_not_understand(*status),
         WireFault::Rpc { code, status, .. } => may_not_understand(*status) && !knows(era, *code),
@@ -73,11 +81,11 @@ pub(crate) fn refuses(fault: &WireFault, era: Era) -> bool {
     }
 }
 
-/// The same of the first request, to which a server of its era gives no such answer as an error.
+/// The same of the first request, to which a server of its era answers without an error.
 pub(crate) fn refuses_to_open(fault: &WireFault, era: Era) -> bool {
     let is_answer = matches!(fault, WireFault::Rpc { code, status: 200..=299, .. }
         if !knows(era, *code));
-    is_answer || refuses(fault, era)
+    is_answer || is_refusal(fault, era)
 }
 
 fn knows(era: Era, code: i64) -> bool {

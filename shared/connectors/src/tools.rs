@@ -212,9 +212,9 @@ impl Tools {
 
     /// Sends a read of a reviewed tool on a kept or a new session.
     ///
-    /// If the server has lost the session, it is opened again and the read is sent once more. That
-    /// needs no second permit: the server refused the first before running it, a read changes nothing,
-    /// and it is the same read of the same account.
+    /// If the server has lost the session, or now speaks the other protocol, it is opened again and the
+    /// read is sent once more. That needs no second permit: the server refused the first before running
+    /// it, a read changes nothing, and it is the same read of the same account.
     pub async fn read(
         &self,
         target: &Target<'_>,
@@ -256,14 +256,17 @@ impl Tools {
                 lease: Lease::None,
             })
         };
-        let Found { session, .. } = self.session(target).await?;
-        match send(&session, armed(&session)?, arguments).await {
-            Err(fault) if is_lost_session(&fault.wire) => {
-                let Found { session, .. } = self.session(target).await?;
-                send(&session, armed(&session)?, arguments).await
-            }
-            other => other,
+        let Found { session, kept } = self.session(target).await?;
+        let fault = match send(&session, armed(&session)?, arguments).await {
+            Ok(answer) => return Ok(answer),
+            Err(fault) => fault,
+        };
+        let has_changed = kept && opening::refuses(&fault.wire, session.era());
+        if !has_changed && !is_lost_session(&fault.wire) {
+            return Err(fault);
         }
+        let Found { session, .. } = self.session(target).await?;
+        send(&session, armed(&session)?, arguments).await
     }
 
     /// A session and its list. A session that the server has lost is opened again, once; so is a kept

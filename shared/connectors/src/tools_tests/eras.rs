@@ -406,6 +406,22 @@ async fn a_server_that_speaks_otherwise_than_it_did_is_asked_again_before_a_call
         assert_eq!(text(bench.write().await), "done 2", "{before:?} {after:?}");
         assert_eq!(bench.tools.learned(&bench.target()), Some(era));
 
+        // Between two reads: the second is refused, and sent once more in the other era.
+        let bench = Bench::at(before, Some(era.other())).await;
+        assert_eq!(text(bench.read().await), "done 1");
+        bench.server.speak(after);
+        assert_eq!(text(bench.read().await), "done 2", "{before:?} {after:?}");
+        assert_eq!((bench.calls(), bench.server.effects()), (3, 2));
+        bench
+            .server
+            .once("tools/call", rpc_error(400, -32602, "no such channel"));
+        assert!(bench.read().await.is_err());
+        assert_eq!(
+            bench.calls(),
+            4,
+            "what is wrong with the arguments stays wrong"
+        );
+
         // Between the check and the call.
         let bench = Bench::at(before, Some(era.other())).await;
         let prepared = bench.prepare().await;
