@@ -31,6 +31,26 @@ pub(crate) const LARGEST_RESULT: i64 = 32 * 1024 * 1024;
 
 const KNOWN: &[Known] = &[
     known(
+        "mcp.demo.protocol",
+        Accepts::OneWord(&["2025-11-25-stateless", "2026-07-28", "both"]),
+        "what the server speaks (usual: 2025-11-25 with sessions; both: also 2026-07-28)",
+    ),
+    known(
+        "mcp.demo.refuse_as",
+        Accepts::OneWord(&[
+            "header_mismatch",
+            "missing_capability",
+            "unsupported_version",
+            "unknown_method",
+        ]),
+        "tools/call takes no effect and answers this refusal of the stateless protocol, with its HTTP status",
+    ),
+    known(
+        "mcp.demo.unfinished",
+        Accepts::FlagOrWord(&["input_required", "task"]),
+        "tools/call answers a result that ends nothing: a question back, without effect (true: that), or a task, with it",
+    ),
+    known(
         "mcp.demo.drop_reply_after_commit",
         Accepts::Flag,
         "tools/call takes effect, then the connection is reset without an answer",
@@ -52,8 +72,15 @@ const KNOWN: &[Known] = &[
     ),
     known(
         "mcp.demo.changed_definition",
-        Accepts::FlagOrWord(&["description", "schema", "annotations", "added"]),
-        "tools/list shows a changed definition of post_message (true: description), or one more tool (added)",
+        Accepts::FlagOrWord(&[
+            "description",
+            "schema",
+            "annotations",
+            "added",
+            "headers",
+            "bad_headers",
+        ]),
+        "tools/list shows a changed definition of post_message (true: description; headers: the channel as a header), or one more tool (added; bad_headers: with a header's name that is none)",
     ),
     known(
         "mcp.demo.oversized_result",

@@ -69,10 +69,24 @@ pub(super) fn parse(body: &[u8]) -> Result<Message, NoMessage> {
 
 /// An HTTP error whose body is a JSON-RPC error without a request.
 pub(super) fn refused(status: StatusCode, code: i64, message: &str) -> Response {
-    let error = json!({"code": code, "message": message});
+    refused_request(status, &Value::Null, code, message, &Value::Null)
+}
+
+/// The same to a request that could be read. `data` is left out where it is null.
+pub(super) fn refused_request(
+    status: StatusCode,
+    id: &Value,
+    code: i64,
+    message: &str,
+    data: &Value,
+) -> Response {
+    let mut error = json!({"code": code, "message": message});
+    if !data.is_null() {
+        error["data"] = data.clone();
+    }
     (
         status,
-        Json(json!({"jsonrpc": "2.0", "id": null, "error": error})),
+        Json(json!({"jsonrpc": "2.0", "id": id, "error": error})),
     )
         .into_response()
 }

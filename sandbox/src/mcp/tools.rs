@@ -195,6 +195,13 @@ pub(super) fn changed(part: &str, tool: &str) -> Vec<Value> {
         list.push(added);
         return list;
     }
+    if part == "bad_headers" {
+        let mut added = list.last().cloned().unwrap_or_default();
+        added["name"] = json!("post_reply");
+        added["inputSchema"]["properties"]["channel"]["x-mcp-header"] = json!("two words");
+        list.push(added);
+        return list;
+    }
     let Some(definition) = list
         .iter_mut()
         .find(|definition| definition["name"] == tool)
@@ -205,6 +212,11 @@ pub(super) fn changed(part: &str, tool: &str) -> Vec<Value> {
         "schema" => {
             definition["inputSchema"]["properties"]["thread"] =
                 json!({"type": "string", "maxLength": 40, "description": "Message to answer"});
+        }
+        "headers" => {
+            if let Some(channel) = definition.pointer_mut("/inputSchema/properties/channel") {
+                channel["x-mcp-header"] = json!("Channel");
+            }
         }
         "annotations" => {
             definition["annotations"]["destructiveHint"] = json!(true);
@@ -274,6 +286,7 @@ mod tests {
         for (part, field) in [
             ("description", "description"),
             ("schema", "inputSchema"),
+            ("headers", "inputSchema"),
             ("annotations", "annotations"),
         ] {
             let after = changed(part, "post_message");
@@ -286,5 +299,6 @@ mod tests {
             assert_eq!(different, [field], "{part}");
         }
         assert_eq!(changed("added", "post_message").len(), 4);
+        assert_eq!(changed("bad_headers", "post_message").len(), 4);
     }
 }

@@ -6,4 +6,5 @@ mod harness;
 mod issuer;
 mod mcp;
 mod model;
+mod protocols;
 mod runtime_host;
