@@ -188,6 +188,22 @@ faults! {
         "lakeside", { "mcp.demo.sse": true } => 1, Succeeded;
     a_tool_list_in_pages_is_read_whole:
         "hilltop", { "mcp.demo.page_size": 1 } => 1, Succeeded;
+    a_dropped_reply_of_a_stateless_server_is_unknown:
+        "lakeside", { "mcp.demo.protocol": "2026-07-28", "mcp.demo.drop_reply_after_commit": true } => 1, Unknown;
+    a_404_of_a_stateless_server_after_the_effect_is_unknown:
+        "hilltop", { "mcp.demo.protocol": "2026-07-28", "mcp.demo.status_after_commit": 404 } => 1, Unknown;
+    a_question_back_instead_of_a_result_is_unknown:
+        "lakeside", { "mcp.demo.protocol": "2026-07-28", "mcp.demo.unfinished": "input_required" } => 0, Unknown;
+    a_task_instead_of_a_result_is_unknown:
+        "hilltop", { "mcp.demo.protocol": "2026-07-28", "mcp.demo.unfinished": "task" } => 1, Unknown;
+    a_method_that_a_stateless_server_does_not_know_fails:
+        "lakeside", { "mcp.demo.protocol": "2026-07-28", "mcp.demo.refuse_as": "unknown_method" } => 0, Failed(REFUSED);
+    headers_that_a_stateless_server_refuses_fail:
+        "hilltop", { "mcp.demo.protocol": "2026-07-28", "mcp.demo.refuse_as": "header_mismatch" } => 0, Failed(REFUSED);
+    a_tool_that_asks_for_headers_wrongly_does_not_disturb_the_others:
+        "lakeside", { "mcp.demo.protocol": "2026-07-28", "mcp.demo.changed_definition": "bad_headers" } => 1, Succeeded;
+    an_event_stream_of_a_stateless_server_is_read:
+        "hilltop", { "mcp.demo.protocol": "2026-07-28", "mcp.demo.sse": true } => 1, Succeeded;
 }
 
 #[tokio::test]

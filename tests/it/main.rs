@@ -11,6 +11,7 @@ mod conversations;
 mod crash;
 mod decisions;
 mod definitions;
+mod eras;
 mod expiry;
 mod faults;
 mod forged;
