@@ -25,6 +25,7 @@ RELEASE_ENVIRONMENT = {"AWS_LC_SYS_NO_JITTER_ENTROPY": "1"}
 # Of the runtime provided.al2023.
 LAMBDA_GLIBC = (2, 34)
 PACKAGES = ("toshi-chat", "toshi-approvals", "toshi-refresh")
+FAILPOINTS = ROOT / "shared" / "failpoints" / "src" / "lib.rs"
 WEB = ROOT / "web"
 PEERS = ROOT / "tests" / "peers"
 WEB_IGNORED = {"node_modules", "dist", "e2e", "test-results", "playwright-report"}
@@ -93,7 +94,24 @@ def release_binaries(target: str) -> Path:
     with phase(f"release build for {target}"), prepared_by_one():
         if subprocess.run(command, cwd=ROOT, env={**os.environ, **RELEASE_ENVIRONMENT}).returncode:
             raise Refused("the release build failed: see cargo's message above")
-    return target_folder() / target / "release"
+    folder = target_folder() / target / "release"
+    require_no_failpoints(folder)
+    return folder
+
+
+def failpoints() -> list[bytes]:
+    """The names in the registry of failpoints; only a build that can stop there contains them."""
+    return [name.encode() for name in re.findall(r' = "(\w+::\w+)",$', FAILPOINTS.read_text(), re.M)]
+
+
+def require_no_failpoints(folder: Path) -> None:
+    """Refuse to ship binaries that a test could end at a failpoint."""
+    names = failpoints()
+    for name in FUNCTIONS.values():
+        code = (folder / name).read_bytes()
+        found = [point.decode() for point in names if point in code]
+        if found:
+            raise Refused(f"{name} contains failpoints ({found[0]} …), which are for tests only")
 
 
 def bench_binary(target: str) -> Path:

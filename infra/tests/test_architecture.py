@@ -5,16 +5,19 @@ import subprocess
 import unittest
 from pathlib import Path
 
+from devstack.build import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # What a crate of ours may use of our own crates. Dependencies point one way.
 MAY_USE = {
     "toshi-core": set(),
+    "toshi-failpoints": set(),
     "toshi-tls": set(),
     "toshi-store": {"toshi-core"},
-    "toshi-connectors": {"toshi-core", "toshi-store", "toshi-tls"},
-    "toshi-agent": {"toshi-core", "toshi-store", "toshi-connectors"},
-    "toshi-http": {"toshi-core", "toshi-store", "toshi-tls"},
+    "toshi-connectors": {"toshi-core", "toshi-failpoints", "toshi-store", "toshi-tls"},
+    "toshi-agent": {"toshi-core", "toshi-failpoints", "toshi-store", "toshi-connectors"},
+    "toshi-http": {"toshi-core", "toshi-failpoints", "toshi-store", "toshi-tls"},
 }
 SHIPPED = ("toshi-chat", "toshi-approvals", "toshi-refresh", "toshi-cli")
 NEVER_SHIPPED = {
@@ -23,10 +26,22 @@ NEVER_SHIPPED = {
     "toshi-test-support",
     "toshi-bench",
     "toshi-conformance",
+    "dynoxide-rs",
 }
 MAY_CALL_HTTP = {"toshi-connectors", "toshi-agent", "toshi-http"}
 IMPURE = ("tokio", "reqwest", "hyper", "aws-config", "aws-sdk-", "lambda_runtime", "rmcp")
 LONGEST_MAIN = 80
+
+
+def features(crate: str, *selection: str) -> set[str]:
+    """The features that a crate gets when cargo builds this selection."""
+    command = ["cargo", "tree", "--locked", "--prefix", "none", "--format", "{p} {f}", *selection]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    found = [line for line in lines if line and line[0] == crate]
+    assert found, f"{crate} is in no such build"
+    # Name, version, path, features; and a mark where the same was printed before.
+    return {name for line in found for name in line[3:4] if name != "(*)"}
 
 
 def read_metadata() -> dict:
@@ -94,6 +109,14 @@ class Crates(unittest.TestCase):
     def test_stand_ins_and_tests_are_never_shipped(self):
         for crate in SHIPPED:
             self.assertEqual(self.linked(crate) & NEVER_SHIPPED, set(), crate)
+
+    def test_only_builds_for_tests_can_be_ended_at_a_failpoint(self):
+        functions = [word for package in PACKAGES for word in ("-p", package)]
+        for selection in (functions, ["-p", "toshi-cli"]):
+            shipped = features("toshi-failpoints", "-e", "normal,build", *selection)
+            self.assertEqual(shipped, set(), selection)
+        tested = features("toshi-failpoints", "-e", "normal,build,dev", "--workspace")
+        self.assertEqual(tested, {"failpoints"})
 
     def test_every_crate_takes_the_workspace_lints(self):
         for crate, package in self.ours.items():

@@ -106,6 +106,18 @@ class Releases(unittest.TestCase):
             with self.assertRaisesRegex(common.Refused, "refresh needs glibc 2.36"):
                 build.require_old_glibc(Path(folder))
 
+    def test_a_binary_with_a_failpoint_is_refused(self):
+        names = build.failpoints()
+        self.assertIn(b"claim::after_commit", names)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in build.FUNCTIONS.values():
+                Path(folder, name).write_bytes(b"\x7fELF..claim::after\0")
+            build.require_no_failpoints(Path(folder))
+            for point in names:
+                Path(folder, "approvals").write_bytes(b"\x7fELF.." + point + b"..")
+                with self.assertRaisesRegex(common.Refused, "approvals contains failpoints"):
+                    build.require_no_failpoints(Path(folder))
+
 
 class Processes(unittest.TestCase):
     def test_a_recorded_pid_that_now_belongs_to_another_program_is_not_ours(self):

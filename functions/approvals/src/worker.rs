@@ -4,6 +4,7 @@ use lambda_runtime::Context;
 use serde::{Deserialize, Serialize};
 use toshi_agent::{Agent, Budget, RunError, now};
 use toshi_core::Millis;
+use toshi_failpoints::ahead_ms;
 use toshi_store::WakeMessage;
 
 /// What the worker needs of an SQS event
@@ -37,6 +38,8 @@ struct Failure {
 /// Runs each message's conversation, one after another: they share the invocation's time.
 pub async fn handle(agent: &Agent, batch: SqsBatch, context: &Context) -> Failures {
     let deadline = i64::try_from(context.deadline).map_or_else(|_| now(), Millis::from_epoch);
+    // The runtime's clock is the machine's.
+    let deadline = deadline.plus(ahead_ms());
     let budget = Budget::until(deadline);
     let mut items = Vec::new();
     for record in batch.records {

@@ -1,6 +1,7 @@
 //! Approvals whose time ran out: unanswered, approved but not run, or claimed and never settled.
 
 use toshi_core::{Cause, Millis, State};
+use toshi_failpoints::{Point, reach};
 use toshi_http::start::count;
 use toshi_store::{Due, DueKind, StoreError, TransitionError, WakeMessage};
 
@@ -37,12 +38,14 @@ async fn serve(sweeper: &Sweeper, due: Due, clock: fn() -> Millis) -> Result<boo
     let Some(event) = row.overdue() else {
         return Ok(false);
     };
+    reach(Point::SweepBeforeCommit);
     let row = match school.transition(&row, event, &Cause::system(), now).await {
         Ok(row) => row,
         // Not due after all, or somebody was faster: the row is the truth.
         Err(TransitionError::Refused { .. } | TransitionError::NotFound) => return Ok(false),
         Err(TransitionError::Store(error)) => return Err(error.into()),
     };
+    reach(Point::SweepAfterCommit);
     if row.state == State::Unknown {
         tracing::warn!(approval = %row.approval_id, tenant = %due.tenant, "a claimed call was never settled: its outcome is unknown");
         count("UnknownOutcomes", 1, now);

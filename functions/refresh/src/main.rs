@@ -8,6 +8,7 @@ use toshi_refresh::{Ask, Sweeper};
 async fn main() -> Result<(), lambda_runtime::Error> {
     let environment = Environment::read();
     start::init_log(&environment);
+    start::arm_failpoints(&environment)?;
     environment.dev()?;
     let (tables, queue) = (environment.store()?, environment.wake_queue_url()?);
     let aws = Aws::load().await?;

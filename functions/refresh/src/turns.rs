@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use toshi_core::{ConversationId, Millis, TenantId};
+use toshi_failpoints::{Point, reach};
 use toshi_store::{Due, DueKind, StoreError, WakeMessage};
 
 use crate::sweep::{self, Failed};
@@ -52,6 +53,7 @@ async fn serve(sweeper: &Sweeper, hinted: &Hinted, due: Due) -> Result<bool, Fai
         tenant: due.tenant,
         conversation: due.conversation,
     };
+    reach(Point::SweepBeforeHint);
     sweeper.queue.send(&message, 0).await?;
     Ok(true)
 }

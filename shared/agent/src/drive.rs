@@ -6,6 +6,7 @@ use toshi_core::{
     CallOutcome, Canonical, Finish, Millis, RUN_MAX_MS, SAME_CALL_MAX, STEPS_PER_TURN, StepCall,
     StepRow, TURN_TOKENS, TurnEnd, TurnRow, TurnState,
 };
+use toshi_failpoints::{Point, reach};
 use toshi_store::{Commit, StepRefusal, StoreError};
 
 use crate::ask::Batch;
@@ -36,6 +37,7 @@ impl<'d, 'r> Drive<'d, 'r> {
             if let Some(sentence) = self.limit() {
                 return self.last_step(sentence).await;
             }
+            reach(Point::TurnBeforeModel);
             let step = match self.ask_model().await? {
                 Ok(step) => step,
                 Err(error) => {
@@ -44,6 +46,7 @@ impl<'d, 'r> Drive<'d, 'r> {
                     return self.run.fail_turn(self.turn, sentence).await;
                 }
             };
+            reach(Point::TurnAfterModel);
             if self.take(step).await? {
                 return Ok(());
             }
@@ -212,8 +215,15 @@ impl<'d, 'r> Drive<'d, 'r> {
                 release: waits,
                 ..Commit::default()
             };
+            let (before, after) = if waits {
+                (Point::AskBeforeCommit, Point::AskAfterCommit)
+            } else {
+                (Point::StepBeforeCommit, Point::StepAfterCommit)
+            };
+            reach(before);
             match self.run.commit(commit).await {
                 Ok(committed) => {
+                    reach(after);
                     self.turn = committed.turn.unwrap_or_else(|| self.turn.clone());
                     for row in &committed.asks {
                         self.context
@@ -268,7 +278,9 @@ impl<'d, 'r> Drive<'d, 'r> {
             release: true,
             ..Commit::default()
         };
+        reach(Point::StepBeforeCommit);
         self.run.commit(commit).await?;
+        reach(Point::StepAfterCommit);
         let approvals = Vec::new();
         self.run.sink.tell(Progress::Step { step, approvals });
         self.run.sink.tell(Progress::Turn(turn));

@@ -6,6 +6,7 @@ use toshi_core::{
     Deadline, Event, NotSent, OpenTurn, RESULT_MAX, State, StepRow, ToolDefinition, ToolRow,
     ToolState, VoidReason, WireFault,
 };
+use toshi_failpoints::{Point, reach};
 use toshi_store::{ClaimRefusal, StepRefusal, StoreError, Target, TransitionError, UserRow};
 
 use crate::clock::now;
@@ -76,6 +77,7 @@ impl Run<'_> {
             return self.end(row, Event::GiveUp(NotSent::NeedsReauth)).await;
         };
         // Outside the window in which bytes may have been sent: the session and the definition.
+        reach(Point::PrepareBefore);
         let prepared = match self.prepare(&target, &token, &row.tool).await {
             Ok(prepared) => prepared,
             Err(fault) => {
@@ -83,6 +85,7 @@ impl Run<'_> {
                 return self.end(row, Event::GiveUp(give_up_reason(&fault))).await;
             }
         };
+        reach(Point::PrepareAfter);
         let Some(live) = prepared.live.clone() else {
             return self.end(row, Event::GiveUp(NotSent::ToolGone)).await;
         };
@@ -118,6 +121,7 @@ impl Run<'_> {
             return Ok(Done::Moved);
         }
         let catalogue = self.agent.catalogue();
+        reach(Point::ClaimBeforeCommit);
         let claimed = self
             .school
             .claim(catalogue, user.role, row, &target, now())
@@ -139,12 +143,14 @@ impl Run<'_> {
             Err(ClaimRefusal::Refused { .. }) => return Ok(Done::Moved),
             Err(ClaimRefusal::Store(error)) => return Err(error.into()),
         };
+        reach(Point::ClaimAfterCommit);
         // Nothing stands between the claim and the call.
         let report = self
             .agent
             .tools
             .call(prepared, claim.permit, &claim.row.arguments)
             .await;
+        reach(Point::SendAfterReply);
         let row = claim.row;
         let report = self.after_challenge(&row, &target, &token, report).await;
         self.record(&row, report).await
@@ -211,12 +217,14 @@ impl Run<'_> {
         let text = long_text(&report.result);
         let outcome = settle(report.result, Access::Write);
         let give_up = self.budget.deadline.plus(-SETTLE_MARGIN_MS);
+        reach(Point::SettleBeforeCommit);
         let settled = self
             .school
             .settle(row, attempt, outcome, &text, now, give_up)
             .await;
         match settled {
             Ok(row) => {
+                reach(Point::SettleAfterCommit);
                 if row.state == State::Unknown {
                     tracing::warn!(approval = %row.approval_id, "the outcome of a write is unknown");
                 }

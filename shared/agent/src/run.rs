@@ -8,6 +8,7 @@ use toshi_core::{
     Lease, MessageAuthor, MessageRow, Millis, OpenTurn, RequestId, StepRow, TenantId, TurnEnd,
     TurnId, TurnRow, TurnState, VoidReason, Work, besides, next_work,
 };
+use toshi_failpoints::{Point, reach};
 use toshi_store::{
     Begin, Commit, Committed, History, Release, School, StepRefusal, StoreError, TenantRow,
     Toolbox, TransitionError, UserRow, WakeMessage,
@@ -176,6 +177,7 @@ impl Agent {
                 (meta, lease, Some((turn, history, *toolbox, person)))
             }
         };
+        reach(Point::TurnAfterTake);
         let fence = lease.fence;
         // A message took the lease of a conversation that waited for nobody, or it did not: the row
         // says so, as it was before.
@@ -311,10 +313,12 @@ impl Run<'_> {
 
     async fn let_go(&mut self, how: Release) -> Result<bool, RunError> {
         let conversation = &self.meta.conversation;
+        reach(Point::ReleaseBefore);
         let released = self
             .school
             .release(conversation, &self.lease, how, now())
             .await?;
+        reach(Point::ReleaseAfter);
         self.released |= released;
         if !released && how != Release::IfNothingNew {
             return Err(RunError::Superseded);
@@ -341,12 +345,16 @@ impl Run<'_> {
         let Some(row) = approval(open, id) else {
             return Ok(());
         };
+        reach(Point::ExpireBeforeCommit);
         match self
             .school
             .transition(row, Event::Expire, &Cause::system(), now())
             .await
         {
-            Ok(row) => self.sink.tell(Progress::Approval(Box::new(row))),
+            Ok(row) => {
+                reach(Point::ExpireAfterCommit);
+                self.sink.tell(Progress::Approval(Box::new(row)));
+            }
             // Someone answered in the last moment: the next look sees it.
             Err(TransitionError::Refused { .. } | TransitionError::NotFound) => {}
             Err(TransitionError::Store(error)) => return Err(error.into()),
@@ -379,7 +387,9 @@ impl Run<'_> {
             });
         }
         commit.turn = Some(turn.clone());
+        reach(Point::ContinueBeforeCommit);
         self.commit(commit).await?;
+        reach(Point::ContinueAfterCommit);
         self.drive_fresh(turn).await
     }
 
@@ -393,11 +403,13 @@ impl Run<'_> {
         turn.interrupted_at = turn.interrupted_at.or(Some(now()));
         turn.run_at = now();
         tracing::warn!(turn = %turn.turn, takeovers = turn.takeovers, "an interrupted turn is taken over");
+        reach(Point::TakeoverBeforeCommit);
         self.commit(Commit {
             turn: Some(turn.clone()),
             ..Commit::default()
         })
         .await?;
+        reach(Point::TakeoverAfterCommit);
         self.drive_fresh(turn).await
     }
 
@@ -435,7 +447,9 @@ impl Run<'_> {
             release: true,
             ..Commit::default()
         };
+        reach(Point::StepBeforeCommit);
         self.commit(commit).await?;
+        reach(Point::StepAfterCommit);
         // A failure is told by its own chunk, anything else as what it is: a step.
         if !matches!(
             turn.state,
@@ -517,7 +531,9 @@ impl Run<'_> {
             inbox_done: Some(row.inbox),
             ..Commit::default()
         };
+        reach(Point::StartBeforeCommit);
         self.commit(commit).await?;
+        reach(Point::StartAfterCommit);
         self.retire_replaced().await?;
         self.drive_fresh(turn).await
     }

@@ -24,6 +24,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use sse_stream::Sse;
 use toshi_core::{Era, TOOL_TIMEOUT_MS, WireFault};
+use toshi_failpoints::{Point, reach};
 
 use crate::headers::{self, VERSION};
 use crate::reply::{Media, answer_to, media, send_fault, status_fault, watched_events, whole_body};
@@ -296,6 +297,9 @@ impl Wire {
             .execute(request)
             .await
             .map_err(|error| Fault::from(send_fault(&error)))?;
+        if kind == Kind::Call {
+            reach(Point::SendAfterBytes);
+        }
         let status = response.status();
         if !status.is_success() {
             return Err(status_fault(response, has_session).await);

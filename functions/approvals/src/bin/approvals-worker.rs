@@ -11,6 +11,7 @@ use toshi_http::start::{self, Aws, Environment};
 async fn main() -> Result<(), lambda_runtime::Error> {
     let environment = Environment::read();
     start::init_log(&environment);
+    start::arm_failpoints(&environment)?;
     let dev = environment.dev()?;
     let config = AgentConfig::read(|name| environment.maybe(name).map(ToOwned::to_owned), dev)?;
     let aws = Aws::load().await?;

@@ -10,6 +10,7 @@ use toshi_http::{Identity, service};
 async fn main() -> Result<(), lambda_http::Error> {
     let environment = Environment::read();
     start::init_log(&environment);
+    start::arm_failpoints(&environment)?;
     let dev = environment.dev()?;
     let origin = environment.allowed_origin()?;
     let http = start::http_client(dev)?;

@@ -9,6 +9,7 @@ use toshi_core::{
     Actor, Answer, Approval, ApprovalId, Cause, Event, How, Refusal, State as ApprovalState,
     state_for_person,
 };
+use toshi_failpoints::{Point, reach};
 use toshi_http::{Body, Code, IdPath, Problem, wire};
 use toshi_store::TransitionError;
 
@@ -42,6 +43,7 @@ pub(super) async fn decide(
     let row = app.find(&visit, id).await?;
     let event = Event::Decide { answer, reason };
     let school = app.school(&visit);
+    reach(Point::DecideBeforeCommit);
     let mut decided = school
         .transition(&row, event.clone(), &visit.cause(), visit.now)
         .await;
@@ -69,6 +71,7 @@ pub(super) async fn decide(
         Err(TransitionError::NotFound) => return Err(Problem::not_found()),
         Err(TransitionError::Store(error)) => return Err(error.into()),
     };
+    reach(Point::DecideAfterCommit);
     app.hint(&visit, &row).await;
     Ok(visit.shown(&row))
 }

@@ -4,6 +4,7 @@ use toshi_core::{
     Actor, Approval, ApprovalId, Cause, ConversationId, Event, How, RecordDraft, RecordEvent,
     RequestId, State, TenantId,
 };
+use toshi_failpoints::{Point, reach};
 use toshi_store::{StoreError, TransitionError, WakeMessage};
 
 use super::request::Answer;
@@ -54,8 +55,12 @@ impl Decider<'_> {
                 how: How::Chat,
                 request: self.request.clone(),
             };
+            reach(Point::AnswerBeforeCommit);
             match school.transition(row, event, &cause, now()).await {
-                Ok(row) => changed.push(row),
+                Ok(row) => {
+                    reach(Point::AnswerAfterCommit);
+                    changed.push(row);
+                }
                 Err(TransitionError::Refused {
                     refusal: toshi_core::Refusal::Expired,
                     row,

@@ -8,6 +8,7 @@ use toshi_core::{
     ConversationId, ConversationRow, MESSAGES_PER_PERSON, MESSAGES_PER_TENANT, Millis, RequestId,
     TenantId, UserId,
 };
+use toshi_failpoints::{Point, reach};
 use toshi_store::{Begun, NewMessage, NoPerson, School, StoreError, UserRow};
 
 use super::decide::Decider;
@@ -154,7 +155,10 @@ impl Agent {
         // The messages before it may be older than what was read.
         let first = history.messages.first().map_or(0, |row| row.seq);
         let reaches_back = new.message.replaces_from.is_some_and(|from| from < first);
-        match begin(&school, new, history.meta.clone()).await? {
+        reach(Point::BeginBeforeCommit);
+        let begun = begin(&school, new, history.meta.clone()).await?;
+        reach(Point::BeginAfterCommit);
+        match begun {
             Begun::Started(begin) => {
                 let read = history.meta.as_ref().map_or(0, |meta| meta.fence);
                 if read + 1 != begin.meta.fence || reaches_back {

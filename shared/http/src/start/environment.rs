@@ -31,6 +31,8 @@ pub enum ConfigError {
     Aws(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("TLS could not be set up: {0}")]
     Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("{0}")]
+    Failpoints(String),
 }
 
 impl std::fmt::Debug for ConfigError {

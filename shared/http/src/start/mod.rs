@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::Url;
 use toshi_core::{Millis, RequestId, TurnId};
+use toshi_failpoints::ahead_ms;
 
 pub use aws::Aws;
 pub use environment::{ConfigError, Environment};
@@ -24,7 +25,16 @@ pub fn now() -> Millis {
     )]
     let now = SystemTime::now();
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::from_epoch(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    Millis::from_epoch(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)).plus(ahead_ms())
+}
+
+/// Failpoints and a clock that is ahead, as a development environment says; nothing in a build that
+/// has none.
+pub fn arm_failpoints(environment: &Environment) -> Result<(), ConfigError> {
+    if environment.dev()? {
+        toshi_failpoints::arm(|name| environment.maybe(name)).map_err(ConfigError::Failpoints)?;
+    }
+    Ok(())
 }
 
 /// An id for a request that came without one.
