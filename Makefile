@@ -46,8 +46,9 @@ token: ## Print a bearer token: make -s token TENANT=lakeside AS=admin PORT=8080
 
 test: test-rust test-web test-infra test-stack ## Run every test
 
-test-rust: ## Unit, property and store tests, with the emulator
-	@$(DEV) emulator -- cargo test --workspace --exclude toshi-tests
+test-rust: ## Unit, property and store tests, with the emulator; the store's on two DynamoDBs
+	@$(DEV) emulator -- sh -ec 'cargo test --workspace --exclude toshi-tests; \
+		TOSHI_TEST_DYNAMODB=dynoxide $(DEV) rust-tests toshi-store'
 
 test-web: setup ## Unit tests of the web console
 	@$(NPM) test

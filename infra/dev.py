@@ -45,6 +45,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     command("advisories", "check the dependencies for known vulnerabilities")
     tests = command("rust-tests", "run the Rust tests of one package, built as all others are")
     tests.add_argument("package")
+    tests.add_argument("rest", nargs=argparse.REMAINDER, metavar="filter …")
     peers = command("peers", "run the peer tests against a stack that runs")
     peers.add_argument("folders", nargs="*")
     command("openapi", "write infra/openapi.json from the code and the API body from it")
@@ -95,7 +96,7 @@ def main() -> int:
             return advisories()
         case "rust-tests":
             require_tools(console=False)
-            return commands.rust_tests(options.package)
+            return commands.rust_tests(options.package, options.rest)
         case "peers":
             require_tools()
             return commands.peers(options.folders)

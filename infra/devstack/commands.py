@@ -149,12 +149,12 @@ def problem(text: str) -> str | None:
     return told["detail"]
 
 
-def rust_tests(package: str) -> int:
-    """Run the Rust tests of one package as they are; the first failure's exit code."""
+def rust_tests(package: str, arguments: list[str]) -> int:
+    """Run the Rust tests of one package as they are built; the first failure's exit code."""
     programs = build.test_programs(package)
     if not programs:
         raise Refused(f"there are no tests in a package called {package}")
-    codes = [subprocess.run([program], cwd=ROOT).returncode for program in programs]
+    codes = [subprocess.run([program, *arguments], cwd=ROOT).returncode for program in programs]
     return next((code for code in codes if code), 0)
 
 

@@ -1,18 +1,21 @@
 //! What a test needs of the cloud: tables, a queue and keys of its own on the emulator, and rows.
 //!
 //! Run such tests under `infra/dev.py emulator -- cargo test …`, which starts the emulator and says
-//! where it is.
+//! where it is. With `TOSHI_TEST_DYNAMODB=dynoxide` their tables are in SQLite instead.
 #![expect(
     clippy::expect_used,
     clippy::panic,
     reason = "a test's stage fails the test"
 )]
 
+#[cfg(feature = "dynoxide")]
+mod dynoxide;
 mod issuer;
 mod rows;
 mod tables;
 
 use aws_config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::config::Builder as TableConfig;
 use toshi_core::Millis;
 use toshi_store::{Store, StoreConfig, Vault, VaultConfig, WakeMessage, WakeQueue};
 
@@ -36,11 +39,27 @@ pub struct Stage {
 
 impl Stage {
     pub async fn new() -> Self {
-        Self::at(&endpoint()).await
+        match setting("TOSHI_TEST_DYNAMODB").as_str() {
+            "" => Self::at(&endpoint()).await,
+            #[cfg(feature = "dynoxide")]
+            "dynoxide" => Self::on_dynoxide().await,
+            other => panic!("TOSHI_TEST_DYNAMODB is {other:?}: no such tables here"),
+        }
     }
 
     /// On the emulator behind this address, which a measurement may put a proxy at.
     pub async fn at(endpoint: &str) -> Self {
+        Self::with(endpoint, |config| config).await
+    }
+
+    /// With tables in this process, of another make than the emulator's; keys and queue are the
+    /// emulator's.
+    #[cfg(feature = "dynoxide")]
+    pub async fn on_dynoxide() -> Self {
+        Self::with(&endpoint(), |config| config.http_client(dynoxide::client())).await
+    }
+
+    async fn with(endpoint: &str, tables: impl FnOnce(TableConfig) -> TableConfig) -> Self {
         let config = aws_config::defaults(BehaviorVersion::latest())
             .endpoint_url(endpoint)
             .region(Region::new("eu-west-1"))
@@ -49,7 +68,7 @@ impl Stage {
             ))
             .load()
             .await;
-        let (db, sqs, kms) = clients(&config);
+        let (db, sqs, kms) = clients(&config, tables(TableConfig::from(&config)));
         let name = format!("test-{:016x}", rand::random::<u64>());
         let table = name.clone();
         let audit_table = format!("{name}-audit");
@@ -116,21 +135,18 @@ impl Stage {
     }
 }
 
-/// The time now, for rows that the code under test compares with its own clock.
+/// The time now, for rows that the code under test compares with its own clock: as far ahead.
 pub fn now() -> Millis {
     let since = std::time::UNIX_EPOCH.elapsed().expect("a clock after 1970");
     Millis::from_epoch(
         i64::try_from(since.as_millis()).expect("a clock before the year 292 million"),
     )
+    .plus(toshi_failpoints::ahead_ms())
 }
 
 /// The emulator's address. Anything but loopback stops the test before it touches a table.
 pub fn endpoint() -> String {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the tests' own configuration"
-    )]
-    let endpoint = std::env::var("AWS_ENDPOINT_URL").unwrap_or_default();
+    let endpoint = setting("AWS_ENDPOINT_URL");
     let host = endpoint
         .strip_prefix("http://")
         .and_then(|rest| rest.split(['/', ':']).next());
@@ -143,16 +159,25 @@ pub fn endpoint() -> String {
     endpoint
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the tests' own configuration"
+)]
+fn setting(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the tests' wiring")]
 fn clients(
     config: &aws_config::SdkConfig,
+    tables: TableConfig,
 ) -> (
     aws_sdk_dynamodb::Client,
     aws_sdk_sqs::Client,
     aws_sdk_kms::Client,
 ) {
     (
-        aws_sdk_dynamodb::Client::new(config),
+        aws_sdk_dynamodb::Client::from_conf(tables.build()),
         aws_sdk_sqs::Client::new(config),
         aws_sdk_kms::Client::new(config),
     )
