@@ -97,8 +97,9 @@ lint-web: setup ## Lint and types of the web console and of the peer tests
 bench: ## Measure turns and what is shipped against their goals (release builds: takes minutes)
 	@$(DEV) bench
 
-soak: ## Look through the larger worlds of the model (takes many minutes)
+soak: ## The long runs: the model's larger worlds, 500 random schedules (takes many minutes)
 	@cargo test --workspace --test model -- --ignored --nocapture
+	@TOSHI_SCHEDULES=500 $(DEV) emulator -- $(DEV) rust-tests toshi-agent schedules:: --nocapture
 
 openapi: ## Write infra/openapi.json from the code and the API body from it
 	@$(DEV) openapi

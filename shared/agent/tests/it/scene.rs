@@ -54,6 +54,8 @@ pub(crate) struct Wanted {
     pub(crate) approval_ttl: Option<i64>,
     /// No key for the model.
     pub(crate) no_key: bool,
+    /// Tables in this process.
+    pub(crate) dynoxide: bool,
 }
 
 impl Scene {
@@ -67,7 +69,11 @@ impl Scene {
         let folder = Folder(folder);
         let sandbox = sandbox(&folder, 0).await;
         let url = format!("http://{}", sandbox.address());
-        let stage = Stage::new().await;
+        let stage = if wanted.dynoxide {
+            Stage::on_dynoxide().await
+        } else {
+            Stage::new().await
+        };
         let tenant = stage.school("lakeside", ISSUER, "api").await;
         let admin = stage
             .person(&tenant, ISSUER, "lakeside-admin", Role::Admin)
@@ -595,6 +601,7 @@ fn build(stage: &Stage, url: &str, wanted: &Wanted, mcp: Option<&str>) -> Arc<Ag
         model,
         approval_ttl,
         no_key,
+        dynoxide: _,
     } = wanted;
     let sandbox = |path: &str| format!("{url}/_sandbox/{path}");
     let variable = |name: &'static str| match name {
