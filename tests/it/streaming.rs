@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::harness::{Stack, Told, fresh, last_text};
+use crate::harness::{Answer, Stack, Told, fresh, last_text};
 
 #[tokio::test]
 async fn the_first_words_arrive_before_the_models_last_chunk() {
@@ -106,4 +106,25 @@ async fn a_reader_who_comes_late_gets_the_whole_message_from_its_start() {
         replay.text().contains(last_text(&messages[1])),
         "{replay:?}"
     );
+}
+
+#[tokio::test]
+async fn the_deployed_function_answers_whole_what_the_front_streams() {
+    // With its own role too, where the stand-in asks for one.
+    let stack = Stack::shared().await;
+    let aws = stack.aws().await;
+    let admin = stack.person("lakeside-admin").await;
+    let chat = admin.chat();
+    let text = fresh("whole");
+    let wish = format!("read #science and post \"{text}\" to #general");
+    let request = stack.http.post(format!("{}/chat", aws.api));
+    let request = request.bearer_auth(&admin.token).json(&chat.message(&wish));
+    let answer = Answer::of(request.send().await.expect("an answer")).await;
+    let told = Told::of(&answer);
+    assert_eq!(told.of_kind("tool-output-available").count(), 1, "{told:?}");
+    let asked = told.approvals();
+    assert_eq!(asked.len(), 1, "{told:?}");
+    admin.approve(&asked[0]).await;
+    chat.until_told(&format!("Posted “{text}”"), 20).await;
+    assert_eq!(stack.posted(&text).await, 1);
 }

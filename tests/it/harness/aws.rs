@@ -12,6 +12,8 @@ pub(crate) struct Aws<'a> {
     pub(crate) queue: String,
     pub(crate) table: String,
     pub(crate) audit_table: String,
+    /// The deployed API, without the front before it.
+    pub(crate) api: String,
     /// The deployed functions.
     pub(crate) functions: Vec<String>,
     pub(crate) worker: String,
@@ -28,9 +30,12 @@ impl<'a> Aws<'a> {
     pub(super) fn new(stack: &'a Stack, described: &Value) -> Self {
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
         let environment = &described["chat"]["environment"];
+        let emulator = text(&described["emulator"]);
+        let (api, stage) = (text(&described["api_id"]), text(&described["stage"]));
         Self {
             stack,
-            emulator: text(&described["emulator"]),
+            api: format!("{emulator}/restapis/{api}/{stage}/_user_request_"),
+            emulator,
             region: text(&described["region"]),
             queue: text(&environment["TOSHI_WAKE_QUEUE_URL"]),
             table: text(&environment["TOSHI_TABLE"]),

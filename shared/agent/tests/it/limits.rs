@@ -243,6 +243,34 @@ async fn arguments_that_do_not_fit_are_told_to_the_model_and_never_asked() {
 }
 
 #[tokio::test]
+async fn a_model_that_names_what_is_another_schools_reaches_nothing() {
+    let good = r##"{"channel":"#general","text":"Hi"}"##;
+    let names = [
+        ("hilltop__post_message", good),
+        ("demo-hilltop__post_message", good),
+        ("demo__hilltop__post_message", good),
+        ("T#hilltop#CONN#demo#demo-hilltop", good),
+        (
+            "demo__post_message",
+            r##"{"channel":"#general","text":"Hi","tenant":"hilltop"}"##,
+        ),
+        (
+            "demo__post_message",
+            r##"{"channel":"#general","text":"Hi","connection":"demo-hilltop","account":"demo:hilltop"}"##,
+        ),
+    ];
+    let (scene, script) = with_script(vec![Says::calls(&names), Says::text("Sorry.")]).await;
+    let screen = scene.say("hello").await;
+    assert_eq!(screen.states(), ["output-error"; 6]);
+    for told in script.told() {
+        assert!(told.starts_with("failed, did not run: "), "{told}");
+    }
+    assert_eq!(scene.pending().await, []);
+    assert_eq!(scene.posts().await, [] as [Value; 0]);
+    scene.assert_at_rest().await;
+}
+
+#[tokio::test]
 async fn the_agents_words_are_on_the_card_and_not_in_what_is_sent() {
     let (scene, _script) = with_script(vec![Says::calls(&[POST]), Says::text("Done.")]).await;
     let mut screen = scene.say("hello").await;
