@@ -3,7 +3,7 @@
 use toshi_core::State;
 
 use crate::call::Luck;
-use crate::rows::{Brought, Happening, Refused, SLOTS, Time};
+use crate::rows::{Brought, Happening, Refused, Time};
 use crate::rule::Rule;
 use crate::store::Scene;
 use crate::world::{Answer, At, Mine, PAST, Worker};
@@ -132,13 +132,9 @@ impl Scene<'_> {
         match action {
             Action::Step(index, luck) => {
                 let worker = self.world.workers[index].unwrap();
-                // A message that starts its turn takes a free place: this one is still taken.
-                let next = self.step(worker, luck);
-                self.world.workers[index] = next;
+                self.world.workers[index] = self.step(worker, luck);
             }
-            Action::Crash(index) => {
-                self.crash(index);
-            }
+            Action::Crash(index) => self.crash(index),
             Action::Renew(index) => {
                 let worker = self.world.workers[index].unwrap();
                 self.renew(worker);
@@ -222,13 +218,13 @@ impl Scene<'_> {
             return self.go_on_in_chat(slot);
         }
         let event = Happening::Decide { yes };
-        let mut decided = self.decide(slot, row, event, now);
+        let mut decided = self.transition(slot, row, event, now);
         if decided == Err(Refused::Expired) {
             let expired = self.transition(slot, self.row(slot), Happening::Expire, now);
             self.world.hint |= expired.is_ok();
             if expired.is_err() && !chat {
                 // Whoever answered in its last moment was first.
-                decided = self.decide(slot, self.row(slot), event, now);
+                decided = self.transition(slot, self.row(slot), event, now);
             }
         }
         self.world.hint |= match decided {
@@ -242,19 +238,9 @@ impl Scene<'_> {
         }
     }
 
-    fn decide(
-        &mut self,
-        slot: u8,
-        read: crate::rows::Row,
-        event: Happening,
-        now: Time,
-    ) -> Result<(), Refused> {
-        self.transition(slot, read, event, now)
-    }
-
     /// The request works on the turn whose question it answered.
     fn go_on_in_chat(&mut self, slot: u8) {
-        let turn = self.place_of(slot).0;
+        let turn = self.rows.facts(self.row(slot)).turn;
         self.visit(Some(turn), false);
     }
 
@@ -299,12 +285,12 @@ impl Scene<'_> {
         moments.filter(|moment| *moment > self.world.now).min()
     }
 
-    /// Whether a question waits for its time to end, and for nothing else.
+    /// The first question whose place in the sweep's list has come.
     pub(crate) fn overdue(&self) -> Option<u8> {
         let due = |(slot, row)| {
             let due = self.rows.facts(row).due?;
             (due <= self.world.now).then_some(slot)
         };
-        self.world.questions().take(SLOTS).find_map(due)
+        self.world.questions().find_map(due)
     }
 }

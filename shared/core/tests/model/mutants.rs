@@ -8,7 +8,11 @@ use crate::{breaks, holds};
 #[test]
 fn without_the_claims_condition_a_call_takes_effect_twice() {
     let rules = [Rule::ClaimRowAsRead, Rule::RecordIsNew];
-    breaks(one_write().without(&rules, "a call takes effect at most once"));
+    let config = Config {
+        ticks: 1,
+        ..one_write()
+    };
+    breaks(config.without(&rules, "a call takes effect at most once"));
 }
 
 #[test]

@@ -194,6 +194,8 @@ pub(crate) fn facts(row: &Approval) -> Facts {
     });
     let yes = |answer| answer == Answer::Approve;
     Facts {
+        turn: turn_of(row.turn),
+        step: u8::try_from(row.step).unwrap(),
         state: row.state,
         seq: u8::try_from(row.seq).unwrap(),
         attempt,

@@ -123,6 +123,8 @@ impl From<Refusal> for Refused {
 /// What the model asks of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
+    pub(crate) turn: u8,
+    pub(crate) step: u8,
     pub(crate) state: State,
     pub(crate) seq: u8,
     pub(crate) attempt: Option<u8>,

@@ -176,9 +176,8 @@ impl Scene<'_> {
             after.answer_seq = worker.mine.next;
             worker.mine.next += 1;
         }
-        let before = self.world.turns[usize::from(turn)];
         let next = self.commit_and_drive(worker, Commit::of(turn, after));
-        if next.is_some_and(|next| matches!(next.at, At::Drive { .. })) && before.is_some() {
+        if next.is_some() {
             let step = usize::from(row.steps - 1);
             self.world.continued[usize::from(turn)][step] += 1;
         }

@@ -3,7 +3,7 @@
 use toshi_core::{RecordEvent, State};
 
 use crate::config::Config;
-use crate::rows::{Applied, Happening, Phase, Refused, Row, Rows, Time, Turn, bit, in_set};
+use crate::rows::{Applied, Facts, Happening, Phase, Refused, Row, Rows, Time, Turn, bit, in_set};
 use crate::rule::Rule;
 use crate::world::{Answer, At, Chain, Message, Mine, Release, Worker, World};
 
@@ -366,22 +366,11 @@ impl Scene<'_> {
         };
         self.commit_transition(slot, read, decided, now, Rule::RowAsRead)?;
         let until = now + self.config.within;
-        let (turn, step) = self.place_of(slot);
+        let Facts { turn, step, .. } = self.rows.facts(read);
         self.ask(new, turn, step, until);
         let asked = &mut self.world.steps[usize::from(turn)][usize::from(step - 1)];
         *asked = asked.map(|asked| asked & !bit(slot) | bit(new));
         Ok(())
-    }
-
-    /// The turn and step that asked a question.
-    pub(crate) fn place_of(&self, slot: u8) -> (u8, u8) {
-        let found = (0..).zip(&self.world.steps).find_map(|(turn, steps)| {
-            let step = (1..)
-                .zip(steps)
-                .find(|(_, asked)| asked.is_some_and(|asked| asked & bit(slot) != 0));
-            Some((turn, step?.0))
-        });
-        found.unwrap()
     }
 
     /// `store::conversation::begin`, one try: the message starts its turn, waits in the inbox, or
