@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use toshi_core::{
     Cause, ConversationId, ConversationRow, Event, Finish, InboxId, InboxRow, LEASE_RENEW_MS,
-    Lease, MessageAuthor, MessageRow, Millis, OpenTurn, RequestId, StepRow, TenantId, TurnEnd,
-    TurnId, TurnRow, TurnState, VoidReason, Work, besides, next_work,
+    Lease, MessageAuthor, MessageRow, Millis, OpenTurn, RequestId, State, StepRow, TenantId,
+    TurnEnd, TurnId, TurnRow, TurnState, VoidReason, Work, besides, next_work,
 };
 use toshi_failpoints::{Point, reach};
 use toshi_store::{
@@ -273,10 +273,14 @@ impl Run<'_> {
                     .collect(),
             };
             let mine: &[InboxRow] = if scope == Scope::All { &inbox } else { &[] };
-            let work = next_work(&own, mine, now(), self.budget.left_ms());
+            // What ran out is recorded first, whosever turn it is.
+            let work = match next_work(&open, &[], now(), i64::MAX) {
+                over @ Work::Expire(_) => over,
+                _ => next_work(&own, mine, now(), self.budget.left_ms()),
+            };
             self.others = Some(besides(&work, &open, &inbox, now()));
             match work {
-                Work::Expire(id) => self.expire(&own, id).await?,
+                Work::Expire(id) => self.expire(&open, id).await?,
                 Work::Call(id) => Box::pin(self.execute(&own, id)).await?,
                 Work::Continue(id) => Box::pin(self.go_on(&own, id)).await?,
                 Work::TakeOver(id) => Box::pin(self.take_over(&own, id)).await?,
@@ -342,17 +346,21 @@ impl Run<'_> {
     }
 
     async fn expire(&self, open: &[OpenTurn], id: toshi_core::ApprovalId) -> Result<(), RunError> {
-        let Some(row) = approval(open, id) else {
+        let found = approval(open, id).and_then(|row| Some((row, row.overdue()?)));
+        let Some((row, event)) = found else {
             return Ok(());
         };
         reach(Point::ExpireBeforeCommit);
         match self
             .school
-            .transition(row, Event::Expire, &Cause::system(), now())
+            .transition(row, event, &Cause::system(), now())
             .await
         {
             Ok(row) => {
                 reach(Point::ExpireAfterCommit);
+                if row.state == State::Unknown {
+                    tracing::warn!(approval = %row.approval_id, "a claimed call was never settled: its outcome is unknown");
+                }
                 self.sink.tell(Progress::Approval(Box::new(row)));
             }
             // Someone answered in the last moment: the next look sees it.

@@ -198,7 +198,7 @@ impl OpenTurn {
 /// What a runner under the lease does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// A time limit of this approval ran out.
+    /// A time limit of this approval ran out: its question's, its call's or its claim's.
     Expire(ApprovalId),
     /// Run this approved call.
     Call(ApprovalId),
@@ -251,28 +251,13 @@ pub fn besides(work: &Work, open: &[OpenTurn], inbox: &[InboxRow], now: Millis) 
 }
 
 fn wanted(open: &[OpenTurn], inbox: &[InboxRow], now: Millis) -> Work {
-    for approval in open.iter().flat_map(|turn| &turn.approvals) {
-        match approval.state {
-            State::Pending if approval.decide_by.is_over(now) => {
-                return Work::Expire(approval.approval_id);
-            }
-            State::Approved if approval.run_by().is_over(now) => {
-                return Work::Expire(approval.approval_id);
-            }
-            State::Approved => return Work::Call(approval.approval_id),
-            State::Pending
-            | State::Rejected
-            | State::Expired
-            | State::Voided
-            | State::Superseded
-            | State::Executing
-            | State::Blocked
-            | State::Succeeded
-            | State::Failed
-            | State::Unknown
-            | State::ResolvedDone
-            | State::ResolvedNotDone => {}
-        }
+    let approvals = || open.iter().flat_map(|turn| &turn.approvals);
+    // A claim whose runner died too: what became of its call is on record before another is made.
+    if let Some(over) = approvals().find(|approval| approval.is_overdue(now)) {
+        return Work::Expire(over.approval_id);
+    }
+    if let Some(approved) = approvals().find(|approval| approval.state == State::Approved) {
+        return Work::Call(approved.approval_id);
     }
     for waiting in open {
         let turn = &waiting.turn;

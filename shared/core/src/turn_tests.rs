@@ -166,6 +166,7 @@ fn the_runner_finds_what_expired() {
     let limits = [
         (State::Pending, DECIDE_BY),
         (State::Approved, NOW.plus(crate::limits::RUN_WITHIN_MS)),
+        (State::Executing, NOW.plus(crate::limits::CLAIM_LEASE_MS)),
     ];
     for (state, limit) in limits {
         let open = [waiting(1, &[state])];
@@ -185,6 +186,15 @@ fn the_runner_finds_what_expired() {
     let mut open = waiting(1, &[State::Pending]);
     open.approvals[0].decide_by = crate::Deadline::malformed();
     assert_eq!(next(&[open], &[]), Work::Expire(approval_id(1)));
+}
+
+#[test]
+fn a_claim_that_lapsed_is_recorded_before_another_call_is_made() {
+    let open = [waiting(1, &[State::Approved, State::Executing])];
+    let lapsed = NOW.plus(crate::limits::CLAIM_LEASE_MS);
+    let at = |now| next_work(&open, &[], now, PLENTY);
+    assert_eq!(at(lapsed.plus(-1)), Work::Call(approval_id(1)));
+    assert_eq!(at(lapsed), Work::Expire(approval_id(2)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use toshi_agent::RunEnd;
-use toshi_core::{ConversationId, State, TurnState};
+use toshi_core::{CLAIM_LEASE_MS, Cause, ConversationId, Event, State, TurnState};
 use toshi_store::{Begun, DueKind, NewMessage, UserMessage};
 use toshi_test_support::now;
 
@@ -269,5 +269,34 @@ async fn a_result_that_comes_after_the_lease_was_lost_is_kept() {
     scene.work_what_is_due().await;
     assert_eq!(scene.posts().await.len(), 1);
     assert!(scene.last_text().await.starts_with("Posted"));
+    scene.assert_at_rest().await;
+}
+
+#[tokio::test]
+async fn a_dead_runners_call_is_unknown_before_the_same_call_is_made() {
+    let scene = Scene::new().await;
+    scene
+        .say("post \"One\" to #general and \"One\" to #general")
+        .await;
+    let ids = scene.pending().await;
+    assert_eq!(ids.len(), 2);
+    for id in &ids {
+        scene.approve(*id).await;
+    }
+    let died = now().plus(-2 * CLAIM_LEASE_MS);
+    let claim = Event::Claim {
+        attempt: toshi_store::mint(died),
+        lease_until: died.plus(CLAIM_LEASE_MS),
+    };
+    let row = scene.approval(ids[0]).await;
+    let school = scene.school();
+    school
+        .transition(&row, claim, &Cause::system(), died)
+        .await
+        .unwrap();
+    assert_eq!(scene.work().await, RunEnd::Idle);
+    assert_eq!(scene.state(ids[0]).await, State::Unknown);
+    assert_eq!(scene.state(ids[1]).await, State::Blocked);
+    assert!(scene.posts().await.is_empty());
     scene.assert_at_rest().await;
 }

@@ -293,7 +293,11 @@ impl Approval {
         }
     }
 
-    /// What becomes of it then, if it is still so.
+    pub fn is_overdue(&self, now: Millis) -> bool {
+        self.due(now).is_some_and(|due| due <= now)
+    }
+
+    /// What becomes of it when it is due, if it is still so.
     pub const fn overdue(&self) -> Option<Event> {
         match self.state {
             State::Pending | State::Approved => Some(Event::Expire),

@@ -188,6 +188,7 @@ impl Scene<'_> {
     fn end(&mut self, worker: Worker, slot: u8, ending: Ending) -> Option<Worker> {
         let happening = match ending {
             Ending::Expire => Happening::Expire,
+            Ending::Abandon => Happening::Abandon,
             Ending::Block => Happening::Block,
             Ending::GiveUp => Happening::GiveUp,
         };

@@ -15,7 +15,7 @@ const fn promise(name: &'static str, holds: fn(&mut Sight) -> bool) -> Promise {
     Promise { name, holds }
 }
 
-pub(crate) const PROMISES: [Promise; 14] = [
+pub(crate) const PROMISES: [Promise; 15] = [
     promise("a call takes effect at most once", |sight| {
         let tools = &sight.scene.world.tools;
         tools.iter().all(|tool| tool.effects <= 1)
@@ -54,6 +54,9 @@ pub(crate) const PROMISES: [Promise; 14] = [
     }),
     promise("an unknown outcome blocks an identical call", |sight| {
         !sight.scene.world.wrongs.beside_unknown
+    }),
+    promise("a lapsed claim is recorded before the next call", |sight| {
+        !sight.scene.world.wrongs.past_lapsed
     }),
     promise("a fence has one runner", |sight| {
         let world = &sight.scene.world;

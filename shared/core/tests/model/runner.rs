@@ -1,5 +1,7 @@
 //! A worker's way from boundary to boundary, in the order of `agent::run`, `execute` and `drive`.
 
+use toshi_core::State;
+
 use crate::call::Luck;
 use crate::rows::{Happening, Job, Look, PLENTY_MS, Phase, SLOTS, TURNS, Turn, bit, in_set};
 use crate::rule::Rule;
@@ -130,7 +132,12 @@ impl Scene<'_> {
             Some(turn) => only(&look, turn),
         };
         let left = if worker.short { SHORT_MS } else { PLENTY_MS };
-        let job = self.rows.next_work(&own, self.world.now, left);
+        // What ran out is recorded first, whosever turn it is.
+        let now = self.world.now;
+        let job = match self.rows.next_work(&look, now, i64::MAX) {
+            over @ Job::Expire(_) => over,
+            _ => self.rows.next_work(&own, now, left),
+        };
         if self.is_off(Rule::WakeBeforeRows) {
             let at = At::WakeLate(job, look);
             return Some(Worker { at, ..worker });
@@ -141,10 +148,18 @@ impl Scene<'_> {
     fn choose(&mut self, worker: Worker, job: Job, look: &Look) -> Option<Worker> {
         let now = self.world.now;
         let others = self.rows.besides(job, look, now);
+        let lapsed = |row| {
+            let facts = self.rows.facts(row);
+            facts.state == State::Executing && facts.due.is_some_and(|due| due <= now)
+        };
+        let any_lapsed = look.approvals.iter().flatten().any(|row| lapsed(*row));
+        self.world.wrongs.past_lapsed |= any_lapsed && matches!(job, Job::Call(_));
         let turn = |turn: u8| look.turns[usize::from(turn)].unwrap().0;
+        let row = |slot: u8| look.approvals[usize::from(slot)].unwrap();
         let at = match job {
+            Job::Expire(slot) if lapsed(row(slot)) => At::End(slot, Ending::Abandon),
             Job::Expire(slot) => At::End(slot, Ending::Expire),
-            Job::Call(slot) => At::Prepare(slot, look.approvals[usize::from(slot)].unwrap()),
+            Job::Call(slot) => At::Prepare(slot, row(slot)),
             Job::Continue(number) => At::Continue(number, turn(number)),
             Job::TakeOver(number) => At::TakeOver(number, turn(number)),
             Job::Interrupt(number) => At::Interrupt(number, turn(number)),

@@ -118,6 +118,7 @@ pub(crate) enum At {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ending {
     Expire,
+    Abandon,
     Block,
     GiveUp,
 }
@@ -157,6 +158,7 @@ pub(crate) struct Wrongs {
     pub(crate) answer_changed: bool,
     pub(crate) after_limit: bool,
     pub(crate) beside_unknown: bool,
+    pub(crate) past_lapsed: bool,
     pub(crate) sent_unclaimed: bool,
     pub(crate) effect_unasked: bool,
 }
