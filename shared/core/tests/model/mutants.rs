@@ -24,6 +24,14 @@ fn without_the_check_at_the_claim_an_identical_call_runs_beside_an_unknown_one()
 }
 
 #[test]
+fn if_only_the_sweep_sees_lapsed_claims_a_call_is_made_past_one() {
+    breaks(two_writes().without(
+        &[Rule::LapsedFirst],
+        "a lapsed claim is recorded before the next call",
+    ));
+}
+
+#[test]
 fn a_settle_without_the_attempts_id_records_what_did_not_happen() {
     breaks(difficult_tool().without(
         &[Rule::SettleOwnAttempt],

@@ -31,6 +31,8 @@ pub(crate) enum Rule {
     ReleaseIfAlone,
     /// `agent::run::Run::work`: `wake` is read before the rows.
     WakeBeforeRows,
+    /// `core`, `next_work`: what ran out comes before calls, a lapsed claim too.
+    LapsedFirst,
     /// `store::approval::wake_part`, called for `Effect::Wake` of a settle.
     SettleWakes,
     /// `store::approval::wake_part`: a bump also makes the conversation due.

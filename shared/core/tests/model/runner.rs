@@ -3,7 +3,7 @@
 use toshi_core::State;
 
 use crate::call::Luck;
-use crate::rows::{Happening, Job, Look, PLENTY_MS, Phase, SLOTS, TURNS, Turn, bit, in_set};
+use crate::rows::{Happening, Job, Look, PLENTY_MS, Phase, Row, SLOTS, TURNS, Turn, bit, in_set};
 use crate::rule::Rule;
 use crate::store::{Commit, Denied, Scene, first_turn};
 use crate::world::{At, Ending, Release, Worker};
@@ -121,7 +121,14 @@ impl Scene<'_> {
 
     /// `Run::work`, from the reads to the choice.
     fn look(&mut self, worker: Worker) -> Option<Worker> {
-        let look = self.read_rows(worker.mine.open);
+        let mut look = self.read_rows(worker.mine.open);
+        if self.is_off(Rule::LapsedFirst) {
+            // As if it did not see them.
+            let lapsed = |row: &mut Row| self.is_lapsed(*row);
+            for place in &mut look.approvals {
+                place.take_if(lapsed);
+            }
+        }
         if worker.mine.replaced && look.turns[0].is_some() {
             // Whoever replaced it died before it could end it.
             let at = At::Retire { drive: None };
@@ -145,19 +152,23 @@ impl Scene<'_> {
         self.choose(worker, job, &look)
     }
 
+    /// A claim whose lease is over.
+    fn is_lapsed(&self, row: Row) -> bool {
+        let facts = self.rows.facts(row);
+        let over = facts.due.is_some_and(|due| due <= self.world.now);
+        facts.state == State::Executing && over
+    }
+
     fn choose(&mut self, worker: Worker, job: Job, look: &Look) -> Option<Worker> {
         let now = self.world.now;
         let others = self.rows.besides(job, look, now);
-        let lapsed = |row| {
-            let facts = self.rows.facts(row);
-            facts.state == State::Executing && facts.due.is_some_and(|due| due <= now)
-        };
-        let any_lapsed = look.approvals.iter().flatten().any(|row| lapsed(*row));
+        let open = self.read_rows(worker.mine.open).approvals;
+        let any_lapsed = open.iter().flatten().any(|row| self.is_lapsed(*row));
         self.world.wrongs.past_lapsed |= any_lapsed && matches!(job, Job::Call(_));
         let turn = |turn: u8| look.turns[usize::from(turn)].unwrap().0;
         let row = |slot: u8| look.approvals[usize::from(slot)].unwrap();
         let at = match job {
-            Job::Expire(slot) if lapsed(row(slot)) => At::End(slot, Ending::Abandon),
+            Job::Expire(slot) if self.is_lapsed(row(slot)) => At::End(slot, Ending::Abandon),
             Job::Expire(slot) => At::End(slot, Ending::Expire),
             Job::Call(slot) => At::Prepare(slot, row(slot)),
             Job::Continue(number) => At::Continue(number, turn(number)),

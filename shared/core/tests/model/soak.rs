@@ -5,13 +5,13 @@ use crate::{configs, holds};
 
 #[test]
 #[ignore = "minutes"]
-fn soak_one_write_with_answers_of_two_surfaces() {
+fn soak_two_answers_while_processes_die() {
     holds(Config {
-        name: "soak: one write",
-        answers: 2,
-        by_chat: true,
+        name: "soak: two answers",
+        crashes: true,
+        resolves: true,
         ticks: 2,
-        ..configs::one_write()
+        ..configs::two_answers()
     });
 }
 
