@@ -25,7 +25,8 @@ export const putSchool = (tenant, issuers) =>
 
 /** A person of the school, whom the issuer calls `subject`. */
 export async function putPerson(tenant, issuer, subject, role) {
-  const user = `${tenant}-${subject}`;
+  // A subject may hold characters that a user id may not.
+  const user = `${tenant}-${subject.replaceAll('@', '-at-')}`;
   await put(`T#${tenant}`, `USER#${user}`, { user, name: `Brookside ${role}`, role, status: 'active' });
   const identity = createHash('sha256').update(`${issuer}\0${subject}`).digest('hex');
   await put(`SUB#${identity}`, `T#${tenant}`, { tenant, user });

@@ -20,6 +20,7 @@ const stranger = await Issuer.start(AUDIENCE);
 const issuers = [issuer, curves, away].map(({ url }) => ({ issuer: url, audience: AUDIENCE }));
 await putSchool(school, issuers);
 for (const { issuer } of issuers) await putPerson(school, issuer, 'ann', 'teacher');
+await putPerson(school, issuer.url, 'ann@lakeside', 'teacher');
 after(() => Promise.allSettled([issuer, curves, away, stranger].map((one) => one.stop())));
 
 const encode = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -88,6 +89,20 @@ describe('a token that is not for us', () => {
     const { access_token } = await signIn(stranger, 'ann');
     assert.equal(await refused(access_token), '401 token_invalid');
     assert.equal(stranger.fetches, 0);
+  });
+
+  test('a person of no school, and one who names another school, told only when signed', async () => {
+    const tokens = { bob: '401 unknown_person', 'ann@lakeside': '403 wrong_tenant' };
+    for (const [login, code] of Object.entries(tokens)) {
+      const { access_token } = await signIn(issuer, login);
+      // A process keeps the list of all schools' providers for five minutes: until it has read of
+      // this one, it cannot check the signature.
+      const told = await toldByEach(access_token);
+      assert.ok(told.every((one) => [code, '401 token_invalid'].includes(one)), told.join(', '));
+      const [head, claims] = access_token.split('.');
+      const forged = `${head}.${claims}.${Buffer.alloc(256, 1).toString('base64url')}`;
+      assert.equal(await refused(forged), '401 token_invalid');
+    }
   });
 });
 
